@@ -1,0 +1,32 @@
+from datetime import datetime
+from typing import Any
+
+from portal.core.models import AuditEvent
+
+
+def record(  # noqa: PLR0913 - an audit line has this many parts
+    action: str,
+    thing: Any,
+    *,
+    by: Any,
+    at: datetime,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+    reason: str = "",
+) -> AuditEvent:
+    """The audit line of one change to `thing`, in the caller's transaction.
+
+    by: the User who did it, or None for the system. at: wall clock.
+    """
+    tenant = getattr(thing, "tenant", None)
+    return AuditEvent.objects.create(
+        at=at,
+        actor=by,
+        action=action,
+        object_kind=thing._meta.model_name,  # noqa: SLF001 - Django's public name for it
+        object_id=str(getattr(thing, "public_id", thing.pk)),
+        tenant_slug=getattr(tenant, "slug", ""),
+        before=before or {},
+        after=after or {},
+        reason=reason,
+    )

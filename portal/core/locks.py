@@ -1,0 +1,37 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+from django.db import connection
+
+
+class LockSpace(IntEnum):
+    """First half of a Postgres advisory lock key. Append only: a reused number is a shared lock."""
+
+    CYCLE = 1
+    WATCH = 2
+    RECONCILE = 3
+    JOB = 4
+    FEED = 5
+
+
+@contextmanager
+def advisory_lock(space: LockSpace, key: int) -> Iterator[bool]:
+    """Hold a session lock on (space, key) for the block; yields False at once when it is taken.
+
+    The lock belongs to the database session: it goes with the process, however that dies.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [space, _int4(key)])
+        (held,) = cursor.fetchone()
+    try:
+        yield held
+    finally:
+        if held:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [space, _int4(key)])
+
+
+def _int4(key: int) -> int:
+    """`key` folded into PostgreSQL's int4: the two-key locks take no more."""
+    return (key + 2**31) % 2**32 - 2**31

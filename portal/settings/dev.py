@@ -1,0 +1,5 @@
+"""The demo of bin/run, and a developer's own server."""
+
+from portal.settings.base import *
+
+SECRET_KEY = SECRET_KEY or "not-a-secret-for-development-only"

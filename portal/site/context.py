@@ -1,0 +1,8 @@
+from typing import Any
+
+from django.http import HttpRequest
+
+
+def page(request: HttpRequest) -> dict[str, Any]:
+    """What every page's frame needs."""
+    return {"demo": False}

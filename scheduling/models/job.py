@@ -1,0 +1,150 @@
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from scheduling.querysets import JobQuerySet, OfJobQuerySet
+from scheduling.states import HOLDING, JobState
+
+
+class Job(models.Model):
+    """What a tenant submits: a gang of one or more member groups.
+
+    Times named submitted, started and ended are the cluster's clock; `created_at` is the wall's.
+    """
+
+    public_id = models.CharField(max_length=12, unique=True)  # j-7k3m2q: the only name outside
+    tenant = models.ForeignKey("tenants.Tenant", on_delete=models.PROTECT, related_name="jobs")
+    cluster = models.ForeignKey("topology.Cluster", on_delete=models.PROTECT, related_name="jobs")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs"
+    )
+    name = models.CharField(max_length=80)
+
+    state = models.CharField(
+        max_length=12, choices=JobState.choices, default=JobState.QUEUED, db_index=False
+    )
+    stopping_to = models.CharField(max_length=12, choices=JobState.choices, blank=True)
+    attempt = models.PositiveIntegerField(default=0)  # raised by each start: fences old work off
+    version = models.PositiveIntegerField(default=0)  # raised by each change that a page shows
+    is_held = models.BooleanField(default=False)
+    held_because = models.CharField(max_length=200, blank=True)
+
+    priority = models.IntegerField(default=0)
+    is_preemptible = models.BooleanField(default=True)
+    walltime_seconds = models.PositiveIntegerField(null=True, blank=True)
+    min_total = models.PositiveIntegerField(null=True, blank=True)
+
+    image = models.CharField(max_length=300, blank=True)
+    command = models.JSONField(default=list, blank=True)  # list of words
+    environment = models.JSONField(default=dict, blank=True)
+    annotations = models.JSONField(default=dict, blank=True)  # carried onto the pods
+    external_id = models.CharField(max_length=80, blank=True)  # the submitter's own name for it
+
+    created_at = models.DateTimeField()
+    submitted_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    release_by = models.DateTimeField(null=True, blank=True)  # wall: bound by then, or rolled back
+
+    # The last verdict of a cycle; see scheduling.engine.plan.Reason.
+    reason = models.CharField(max_length=32, blank=True)
+    reason_numbers = models.JSONField(default=dict, blank=True)
+    reason_at = models.DateTimeField(null=True, blank=True)
+
+    objects = JobQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(walltime_seconds__isnull=True) | Q(walltime_seconds__gt=0),
+                name="job_walltime_positive",
+            ),
+            models.CheckConstraint(condition=Q(state__in=JobState.values), name="job_state_known"),
+            models.CheckConstraint(
+                condition=~Q(state=JobState.STOPPING) | ~Q(stopping_to=""),
+                name="job_stopping_towards_something",
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True)
+                | Q(started_at__isnull=True)
+                | Q(ended_at__gte=F("started_at")),
+                name="job_ends_after_its_start",
+            ),
+            models.UniqueConstraint(
+                fields=["cluster", "external_id"],
+                condition=~Q(external_id=""),
+                name="job_external_id_once",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["cluster", "-priority", "submitted_at", "id"],
+                condition=Q(state=JobState.QUEUED),
+                name="job_queue_order",
+            ),
+            models.Index(
+                fields=["cluster", "state"],
+                condition=Q(state__in=sorted(HOLDING)),
+                name="job_holding",
+            ),
+            models.Index(fields=["tenant", "-submitted_at", "-id"], name="job_of_tenant"),
+            models.Index(fields=["owner", "-submitted_at", "-id"], name="job_of_owner"),
+            models.Index(fields=["-submitted_at", "-id"], name="job_newest"),
+            models.Index(fields=["tenant", "state"], name="job_count_by_state"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.public_id})"
+
+
+class JobGroup(models.Model):
+    """Equal members of a job. Most jobs have one group, named `main`."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="groups")
+    index = models.PositiveSmallIntegerField(default=0)
+    name = models.SlugField(max_length=20, default="main")
+    min_member = models.PositiveIntegerField(default=1)
+    max_member = models.PositiveIntegerField(default=1)
+    gpus_per_member = models.PositiveSmallIntegerField(default=0)
+    cpu_milli = models.PositiveBigIntegerField(default=0)
+    memory_mib = models.PositiveBigIntegerField(default=0)
+    # How the cluster says this group's attempt ended: empty while it has not.
+    outcome = models.CharField(max_length=12, blank=True)  # complete, failed
+    outcome_reason = models.CharField(max_length=80, blank=True)
+    outcome_attempt = models.PositiveIntegerField(default=0)
+
+    objects = OfJobQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "index"], name="group_index_once_per_job"),
+            models.UniqueConstraint(fields=["job", "name"], name="group_name_once_per_job"),
+            models.CheckConstraint(
+                condition=Q(min_member__gte=1, max_member__gte=F("min_member")),
+                name="group_min_member_within_max",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job.public_id}/{self.name}"
+
+
+class JobFlavor(models.Model):
+    """A flavor that a job accepts, by preference; a job without any accepts all."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="accepted")
+    flavor = models.ForeignKey(
+        "topology.ResourceFlavor", on_delete=models.PROTECT, related_name="+"
+    )
+    rank = models.PositiveSmallIntegerField(default=0)
+
+    objects = OfJobQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "flavor"], name="job_flavor_once"),
+            models.UniqueConstraint(fields=["job", "rank"], name="job_flavor_rank_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job.public_id}: {self.flavor}"

@@ -1,0 +1,69 @@
+from django.db import models
+from django.db.models import F, Q
+
+from scheduling.querysets import PlacementGpuQuerySet, PlacementQuerySet
+
+
+class Placement(models.Model):
+    """Members of one job group on one node, from `bound_at` to `released_at` (cluster clock).
+
+    This is the ledger: what a placement names is used from the instant its row exists.
+    """
+
+    job = models.ForeignKey("scheduling.Job", on_delete=models.CASCADE, related_name="placements")
+    group = models.ForeignKey(
+        "scheduling.JobGroup", on_delete=models.CASCADE, related_name="placements"
+    )
+    node = models.ForeignKey("topology.Node", on_delete=models.PROTECT, related_name="placements")
+    attempt = models.PositiveIntegerField()
+    member_count = models.PositiveIntegerField()
+    bound_at = models.DateTimeField()
+    released_at = models.DateTimeField(null=True, blank=True)
+
+    objects = PlacementQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["group", "node", "attempt"], name="placement_once_per_attempt"
+            ),
+            models.CheckConstraint(
+                condition=Q(released_at__isnull=True) | Q(released_at__gte=F("bound_at")),
+                name="placement_released_after_bound",
+            ),
+            models.CheckConstraint(condition=Q(member_count__gte=1), name="placement_not_empty"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["node"], condition=Q(released_at__isnull=True), name="placement_active"
+            ),
+            models.Index(fields=["bound_at", "released_at"], name="placement_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} on {self.node}"
+
+
+class PlacementGpu(models.Model):
+    """A device that a placement holds, for the member of that rank; one holder at a time."""
+
+    placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="devices")
+    gpu = models.ForeignKey("topology.Gpu", on_delete=models.PROTECT, related_name="held_by")
+    member = models.ForeignKey(
+        "scheduling.Member", on_delete=models.CASCADE, related_name="devices"
+    )
+    released_at = models.DateTimeField(null=True, blank=True)  # with its placement's
+
+    objects = PlacementGpuQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["gpu"],
+                condition=Q(released_at__isnull=True),
+                name="gpu_in_one_active_placement",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.gpu} for {self.placement}"

@@ -1,0 +1,26 @@
+from django.utils.translation import gettext as _
+
+from portal.core.errors import NotAllowed
+from tenants.models import Membership, Role, Tenant, User
+
+
+def has_role(user: User, tenant: Tenant, at_least: Role) -> bool:
+    """Whether `user` holds a role of `at_least` in `tenant`; an operator holds them all."""
+    if user.is_operator:
+        return True
+    return Membership.objects.filter(user=user, tenant=tenant, role__gte=at_least).exists()
+
+
+def require_role(user: User, tenant: Tenant, at_least: Role) -> None:
+    """Refuse with NotAllowed unless `user` holds a role of `at_least` in `tenant`."""
+    if not has_role(user, tenant, at_least):
+        raise NotAllowed(
+            _("This belongs to tenant %(tenant)s and needs the role of %(role)s there; ask a lead.")
+            % {"tenant": tenant.slug, "role": at_least.label}
+        )
+
+
+def require_operator(user: User) -> None:
+    """Refuse with NotAllowed unless `user` is an operator."""
+    if not user.is_operator:
+        raise NotAllowed(_("Only an operator may do this."))

@@ -1,0 +1,19 @@
+from tenants.models.cohort import Cohort
+from tenants.models.membership import Membership, Role
+from tenants.models.priority import PriorityClass
+from tenants.models.quota import Quota
+from tenants.models.tenant import Tenant
+from tenants.models.token import ApiToken, SignInLink
+from tenants.models.user import User
+
+__all__ = [
+    "ApiToken",
+    "Cohort",
+    "Membership",
+    "PriorityClass",
+    "Quota",
+    "Role",
+    "SignInLink",
+    "Tenant",
+    "User",
+]

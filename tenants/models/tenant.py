@@ -1,0 +1,31 @@
+from django.db import models
+from django.db.models import Q
+
+from tenants.querysets import TenantQuerySet
+
+
+class Tenant(models.Model):
+    """Who is billed and limited; owns jobs and quota, has memberships."""
+
+    slug = models.SlugField(max_length=40, unique=True)
+    name = models.CharField(max_length=120)
+    description = models.TextField(blank=True)
+    cohort = models.ForeignKey(
+        "tenants.Cohort", null=True, blank=True, on_delete=models.PROTECT, related_name="tenants"
+    )
+    weight = models.PositiveIntegerField(default=1)
+    is_strict = models.BooleanField(default=False)  # nothing overtakes an earlier waiting job
+    highest_priority = models.ForeignKey(
+        "tenants.PriorityClass", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
+    archived_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TenantQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(weight__gte=1), name="tenant_weight_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

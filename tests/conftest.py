@@ -1,0 +1,62 @@
+"""What every test may ask for. Pure tests ask for nothing and start nothing."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import environ
+import pytest
+from django.conf import settings
+from django.db import connections
+
+from portal.embedded import postgres, valkey
+
+os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # playwright runs a loop in this thread
+
+
+@pytest.fixture(scope="session")
+def throwaway():
+    """A short-named folder for this run's servers."""
+    folder = Path(tempfile.mkdtemp(prefix="muster-test-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def database_url(throwaway):
+    """A real PostgreSQL that ends with this process."""
+    return postgres.ensure_test_server(throwaway / "pg")
+
+
+@pytest.fixture(scope="session")
+def redis_url(throwaway):
+    """A real Valkey that ends with this process."""
+    return valkey.ensure_test_server(throwaway / "valkey")
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(database_url):
+    """Point Django at the throwaway server before its test database is made."""
+    server = environ.Env.db_url_config(database_url)
+    settings.DATABASES["default"].update(server)
+    connections["default"].settings_dict.update(server)
+    # The database to connect to while the test database is made and dropped.
+    connections["default"].settings_dict["NAME"] = server["NAME"]
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Tasks that would have gone to the broker, as (name, arguments): its one door, replaced."""
+    tasks = []
+    monkeypatch.setattr(
+        "portal.core.queueing._send", lambda name, kwargs: tasks.append((name, kwargs))
+    )
+    return tasks
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(request):
+    """No test reaches for a broker by accident: what is sent on commit is kept in `sent`."""
+    if "broker" not in request.fixturenames:
+        request.getfixturevalue("sent")

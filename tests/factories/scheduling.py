@@ -1,0 +1,120 @@
+from datetime import UTC, datetime
+
+import factory
+from factory.django import DjangoModelFactory
+
+from scheduling.models import (
+    Cycle,
+    Job,
+    JobEvent,
+    JobFlavor,
+    JobGroup,
+    Member,
+    Placement,
+    PlacementGpu,
+)
+from tests.factories.tenants import TenantFactory, UserFactory
+from tests.factories.topology import ClusterFactory, FlavorFactory, NodeFactory
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class JobFactory(DjangoModelFactory):
+    """A queued job of one group: members=1 and gpus_per_member=1 unless said otherwise."""
+
+    class Meta:
+        model = Job
+        skip_postgeneration_save = True
+
+    public_id = factory.Sequence(lambda n: f"j-{n:06}")
+    tenant = factory.SubFactory(TenantFactory)
+    cluster = factory.SubFactory(ClusterFactory)
+    owner = factory.SubFactory(UserFactory)
+    name = factory.Sequence(lambda n: f"job-{n}")
+    created_at = T0
+    submitted_at = T0
+
+    @factory.post_generation
+    def members(self, create, count, **kwargs):
+        """The one group of the job; members=0 makes none. members__gpus=8 sets GPUs a member."""
+        if count == 0:
+            return
+        JobGroupFactory(
+            job=self,
+            min_member=count or 1,
+            max_member=count or 1,
+            gpus_per_member=kwargs.get("gpus", 1),
+        )
+
+
+class JobGroupFactory(DjangoModelFactory):
+    class Meta:
+        model = JobGroup
+
+    job = factory.SubFactory(JobFactory, members=0)
+    gpus_per_member = 1
+
+
+class JobFlavorFactory(DjangoModelFactory):
+    class Meta:
+        model = JobFlavor
+
+    job = factory.SubFactory(JobFactory)
+    flavor = factory.SubFactory(FlavorFactory, cluster=factory.SelfAttribute("..job.cluster"))
+
+
+class JobEventFactory(DjangoModelFactory):
+    class Meta:
+        model = JobEvent
+
+    job = factory.SubFactory(JobFactory)
+    to_state = "queued"
+    at = T0
+
+
+class PlacementFactory(DjangoModelFactory):
+    """One member of its job's first group on a node of the job's cluster; no devices."""
+
+    class Meta:
+        model = Placement
+
+    job = factory.SubFactory(JobFactory)
+    group = factory.LazyAttribute(lambda placement: placement.job.groups.first())
+    node = factory.SubFactory(NodeFactory, cluster=factory.SelfAttribute("..job.cluster"))
+    attempt = 1
+    member_count = 1
+    bound_at = T0
+
+
+class MemberFactory(DjangoModelFactory):
+    class Meta:
+        model = Member
+
+    placement = factory.SubFactory(PlacementFactory)
+    job = factory.SelfAttribute("placement.job")
+    group = factory.SelfAttribute("placement.group")
+    attempt = factory.SelfAttribute("placement.attempt")
+    rank = 0
+
+
+class PlacementGpuFactory(DjangoModelFactory):
+    class Meta:
+        model = PlacementGpu
+
+    member = factory.SubFactory(MemberFactory)
+    placement = factory.SelfAttribute("member.placement")
+    gpu = factory.LazyAttribute(lambda device: device.placement.node.gpus.first())
+
+
+class CycleFactory(DjangoModelFactory):
+    class Meta:
+        model = Cycle
+
+    cluster = factory.SubFactory(ClusterFactory)
+    at = T0
+    recorded_at = T0
+    starts = 0
+    holds = 0
+    seconds = 0.0
+    digest = ""
+    plan = b""

@@ -1,0 +1,78 @@
+import factory
+from factory.django import DjangoModelFactory
+
+from topology.models import Cluster, Fabric, Gpu, Node, NvlinkDomain, Rack, ResourceFlavor
+
+
+class ClusterFactory(DjangoModelFactory):
+    class Meta:
+        model = Cluster
+
+    slug = factory.Sequence(lambda n: f"cluster-{n}")
+    name = factory.LazyAttribute(lambda cluster: cluster.slug)
+
+
+class FabricFactory(DjangoModelFactory):
+    class Meta:
+        model = Fabric
+
+    cluster = factory.SubFactory(ClusterFactory)
+    name = factory.Sequence(lambda n: f"fabric-{n}")
+
+
+class RackFactory(DjangoModelFactory):
+    class Meta:
+        model = Rack
+
+    cluster = factory.SubFactory(ClusterFactory)
+    name = factory.Sequence(lambda n: f"rack-{n}")
+
+
+class NvlinkDomainFactory(DjangoModelFactory):
+    class Meta:
+        model = NvlinkDomain
+
+    cluster = factory.SubFactory(ClusterFactory)
+    name = factory.Sequence(lambda n: f"nvl-{n}")
+
+
+class FlavorFactory(DjangoModelFactory):
+    class Meta:
+        model = ResourceFlavor
+
+    cluster = factory.SubFactory(ClusterFactory)
+    name = factory.Sequence(lambda n: f"flavor-{n}")
+    gpu_model = factory.LazyAttribute(lambda flavor: flavor.name)
+
+
+class NodeFactory(DjangoModelFactory):
+    """A node of `gpus` GPUs in one island, open, with room for any job's CPU and memory."""
+
+    class Meta:
+        model = Node
+        skip_postgeneration_save = True
+
+    cluster = factory.SubFactory(ClusterFactory)
+    flavor = factory.SubFactory(FlavorFactory, cluster=factory.SelfAttribute("..cluster"))
+    name = factory.Sequence(lambda n: f"node-{n:03}")
+    cpu_milli = 96_000
+    memory_mib = 1_048_576
+    gpu_count = 8
+
+    @factory.post_generation
+    def gpus(self, create, count, **kwargs):
+        """One Gpu row per device unless gpus=0 is asked for; a number also sets gpu_count."""
+        if count is not None:
+            self.gpu_count = count
+            self.save(update_fields=["gpu_count"])
+        GpuFactory.create_batch(self.gpu_count, node=self)
+
+
+class GpuFactory(DjangoModelFactory):
+    class Meta:
+        model = Gpu
+
+    node = factory.SubFactory(NodeFactory, gpus=0)
+    index = factory.LazyAttribute(lambda gpu: gpu.node.gpus.count())
+    uuid = factory.Sequence(lambda n: f"GPU-{n:08}")
+    model = factory.LazyAttribute(lambda gpu: gpu.node.flavor.gpu_model)

@@ -1,0 +1,7 @@
+from topology.models.cluster import Cluster
+from topology.models.fabric import Fabric, NvlinkDomain, Rack
+from topology.models.flavor import ResourceFlavor
+from topology.models.gpu import Gpu
+from topology.models.node import Node
+
+__all__ = ["Cluster", "Fabric", "Gpu", "Node", "NvlinkDomain", "Rack", "ResourceFlavor"]

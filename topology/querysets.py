@@ -1,0 +1,20 @@
+from typing import Self
+
+from django.db import models
+
+
+class NodeQuerySet(models.QuerySet):
+    def present(self) -> Self:
+        """Still in the cluster."""
+        return self.filter(gone_at__isnull=True)
+
+    def schedulable(self) -> Self:
+        """May take new members now."""
+        return self.present().filter(is_ready=True, is_cordoned=False)
+
+    def largest_gpu_count(self) -> int:
+        """The most GPUs that one present node has; 0 without nodes."""
+        return self.present().aggregate(most=models.Max("gpu_count"))["most"] or 0
+
+    def in_name_order(self) -> Self:
+        return self.order_by("name", "pk")
