@@ -39,6 +39,7 @@ class Program:
     account: whom to run it as; None is the caller.
     log: where its output goes; None throws it away.
     ready: asked again and again until it says True.
+    foundation: others lean on it, so it is the last to stop.
     on_parent_death: what the kernel sends it when the process that started it is gone.
     """
 
@@ -49,15 +50,17 @@ class Program:
     account: Account | None = None
     log: Path | None = None
     ready: Callable[[], bool] = always
+    foundation: bool = False
     stop_signal: signal.Signals = signal.SIGTERM
     on_parent_death: signal.Signals = signal.SIGTERM
 
 
-def spawn(program: Program) -> subprocess.Popen[bytes]:
+def spawn(program: Program, *, keep_open: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
     """The started program, in a session of its own, which ends when this process does.
 
     The kernel ties that promise to the *thread* that forks, and a change of user clears it: so
     programs are started in the main thread only, and promise after the user has changed.
+    keep_open: descriptors that the program inherits.
     """
     if threading.current_thread() is not threading.main_thread():
         raise AssertionError("programs are started in the main thread, or they die with another")
@@ -71,6 +74,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=keep_open,
             user=account.uid if account else None,
             group=account.gid if account else None,
             extra_groups=[] if account else None,
