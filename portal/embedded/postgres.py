@@ -73,6 +73,7 @@ def prepare(folder: Path, *, durable: bool = True, log: Path | None = None) -> S
         cwd=home,
         account=account,
         log=log,
+        foundation=True,
         ready=partial(_answers, data, sockets),
         stop_signal=signal.SIGINT,  # TERM would wait for every client to leave
         on_parent_death=signal.SIGINT,

@@ -15,7 +15,7 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
-class CannotStart(Exception):  # noqa: N818 - a sentence for a person, which says what to do
+class CannotStart(Exception):
     """Something that the portal needs cannot be had here; the message says what to do."""
 
 
@@ -40,6 +40,7 @@ class Program:
     log: where its output goes; None throws it away.
     ready: asked again and again until it says True.
     foundation: others lean on it, so it is the last to stop.
+    once: it has a last line: when it ends well, it is done.
     on_parent_death: what the kernel sends it when the process that started it is gone.
     """
 
@@ -51,6 +52,7 @@ class Program:
     log: Path | None = None
     ready: Callable[[], bool] = always
     foundation: bool = False
+    once: bool = False
     stop_signal: signal.Signals = signal.SIGTERM
     on_parent_death: signal.Signals = signal.SIGTERM
 

@@ -1,6 +1,7 @@
 """Keeps programs running: starts them in order, raises the dead, stops them all in time."""
 
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -29,7 +30,7 @@ class StopAsked(BaseException):
 class Child:
     """One program and how it fares. Times are of the monotonic clock, in seconds.
 
-    restart_at: when to start it again; None while it runs.
+    restart_at: when to start it again; None while it runs, never when it is done.
     """
 
     program: Program
@@ -82,6 +83,10 @@ class Supervisor:
 
     def _note_death(self, child: Child, now: float) -> None:
         kill_group(child.process)  # what it left behind holds its port and its work
+        if child.program.once and child.process.returncode == 0:
+            child.restart_at = math.inf
+            self._say(f"{child.program.name} is done.")
+            return
         up = now - child.started_at
         child.failures = 1 if up >= STEADY_SECONDS else child.failures + 1
         pause = pause_before_restart(child.failures)

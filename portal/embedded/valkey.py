@@ -38,6 +38,7 @@ def prepare(folder: Path, *, durable: bool = True, log: Path | None = None) -> S
         env={"PATH": os.environ.get("PATH", os.defpath)},
         cwd=home,
         log=log,
+        foundation=True,
         ready=partial(_answers, path),
     )
     return Server(program, f"unix://{path}")

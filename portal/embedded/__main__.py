@@ -1,0 +1,120 @@
+"""bin/run, once the packages are there: starts everything, says where it is, keeps it running."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from portal.embedded import checkout, demo, first_steps, ports, postgres, valkey
+from portal.embedded.programs import CannotStart
+from portal.embedded.supervisor import StopAsked, Supervisor, stop_on_signals
+from portal.embedded.terminal import say, step, welcome
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit status: 0 when stopped as asked, 1 with a sentence when it cannot go on."""
+    asked = parser().parse_args(arguments)
+    options = demo.Options(
+        port=asked.port, speed=asked.speed, feed=asked.demo_feed, data=asked.data.resolve()
+    )
+    stop_on_signals()
+    try:
+        run(options, reset=asked.reset, check=asked.check)
+    except StopAsked:
+        return 0
+    except CannotStart as error:
+        say(f"\n{error}")
+        return 1
+    except PermissionError as error:
+        say(
+            f"\n{error.filename} belongs to another user: was Muster run as root here before?"
+            f"\nRun it as that user, or give the folder over: chown -R $(id -un) {options.data}"
+        )
+        return 1
+    return 0
+
+
+def run(options: demo.Options, *, reset: bool = False, check: bool = False) -> None:
+    """Everything from the lock to the end. Stops what it has started, whatever happens."""
+    options.data.mkdir(parents=True, exist_ok=True)
+    held = checkout.lock(options.data, address=options.address)
+    if reset:
+        checkout.forget(options.data)
+    options.logs.mkdir(exist_ok=True)
+    require_free(options.port)
+    supervisor = Supervisor(say, keep_open=(held,))
+    try:
+        env = start_services(supervisor, options)
+        start_portal(supervisor, options, env)
+        link = first_steps.sign_in_link(options, env)
+        say(welcome(options, link))
+        if not check:
+            supervisor.watch()
+    finally:
+        say("Stopping …")
+        supervisor.stop()
+        say("Stopped. The data is kept; bin/run goes on from here.")
+
+
+def start_services(supervisor: Supervisor, options: demo.Options) -> dict[str, str]:
+    """The environment of the portal, once what it leans on runs; addresses given are used as given."""
+    database_url = os.environ.get("DATABASE_URL")
+    redis_url = os.environ.get("REDIS_URL")
+    if not database_url:
+        with step("Starting PostgreSQL"):
+            server = postgres.prepare(options.data / "postgres", log=options.logs / "postgres.log")
+            supervisor.start(server.program)
+            database_url = server.url
+    if not redis_url:
+        with step("Starting Valkey"):
+            server = valkey.prepare(options.data / "valkey", log=options.logs / "valkey.log")
+            supervisor.start(server.program)
+            redis_url = server.url
+    port = ports.kept(options.data / "simcluster-port")
+    services = demo.Services(
+        database_url=database_url,
+        redis_url=redis_url,
+        simcluster_url=f"http://{ports.HOST}:{port}",
+    )
+    env = demo.environment(os.environ, options, services)
+    with step("Starting the simulated cluster"):
+        supervisor.start(demo.simcluster(options, env))
+    return env
+
+
+def start_portal(supervisor: Supervisor, options: demo.Options, env: dict[str, str]) -> None:
+    """Prepare the database and start every process of the portal."""
+    first_steps.prepare_database(options, env)
+    for program in demo.portal_programs(options, env):
+        with step(f"Starting {program.name}"):
+            supervisor.start(program, within=60)
+
+
+def require_free(port: int) -> None:
+    if not ports.is_free(port):
+        other = ports.next_free(port)
+        raise CannotStart(
+            f"Port {port} is taken by another program. Take another one: bin/run --port {other}"
+        )
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="bin/run", description="The demo of Muster: a whole portal on a simulated cluster."
+    )
+    made.add_argument("--port", type=int, default=8000, help="of the web pages (8000)")
+    made.add_argument("--speed", type=float, default=60, help="of the cluster's clock (60)")
+    made.add_argument(
+        "--no-demo-feed", dest="demo_feed", action="store_false", help="replay no trace of jobs"
+    )
+    made.add_argument("--reset", action="store_true", help="forget all data and begin anew")
+    made.add_argument("--check", action="store_true", help="start everything, then stop")
+    made.add_argument(
+        "--data", type=Path, default=demo.ROOT / ".data", help="where everything is kept (.data)"
+    )
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,133 @@
+"""The demo: which processes it is made of, and what each of them is told."""
+
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from portal.embedded import ports
+from portal.embedded.programs import Program
+
+ROOT = Path(__file__).resolve().parents[2]
+NODES = "6xH100-SXM:8,4xA100-80GB:8,2xL40S:8"
+USER = "demo-operator"
+
+# What the caller's shell may hold of other programs' settings, and would bend ours.
+_DROPPED_PREFIXES = ("PG", "CELERY_", "DJANGO_", "GUNICORN_", "WEB_CONCURRENCY")
+_GUNICORN = (
+    *("-m", "gunicorn", "--worker-class", "gthread", "--threads", "4"),
+    *("--graceful-timeout", "5", "--no-control-socket"),
+)
+_CELERY = ("-m", "celery", "-A", "portal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What was asked for on the command line.
+
+    speed: seconds of the cluster per second of ours.
+    feed: whether the trace is replayed.
+    data: everything that is kept, logs and secrets too.
+    """
+
+    port: int = 8000
+    speed: float = 60
+    feed: bool = True
+    data: Path = ROOT / ".data"
+
+    @property
+    def address(self) -> str:
+        return f"http://{ports.HOST}:{self.port}"
+
+    @property
+    def logs(self) -> Path:
+        return self.data / "logs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Addresses of what the portal leans on."""
+
+    database_url: str
+    redis_url: str
+    simcluster_url: str
+
+
+def environment(given: Mapping[str, str], options: Options, services: Services) -> dict[str, str]:
+    """What every process of the portal is told; the harmless part of `given` is passed on."""
+    kept = {key: value for key, value in given.items() if not key.startswith(_DROPPED_PREFIXES)}
+    return kept | {
+        "DATABASE_URL": services.database_url,
+        "REDIS_URL": services.redis_url,
+        "DJANGO_SETTINGS_MODULE": "portal.settings.dev",
+        "MUSTER_ALLOWED_HOSTS": "localhost,127.0.0.1",
+        "MUSTER_BASE_URL": options.address,
+        "MUSTER_DATA_DIR": str(options.data),
+        "MUSTER_SECRET_KEY": kept_secret(options.data / "secret-key"),
+        "MUSTER_SIMCLUSTER_TOKEN": kept_secret(options.data / "simcluster-token"),
+        "MUSTER_SIMCLUSTER_URL": services.simcluster_url,
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def kept_secret(file: Path) -> str:
+    """A secret that is made the first time, and that its owner alone may read."""
+    with suppress(FileExistsError):
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(secrets.token_urlsafe(48))
+    return file.read_text()
+
+
+def simcluster(options: Options, env: Mapping[str, str]) -> Program:
+    """The simulated cluster. Its token comes by the environment, where others cannot read it."""
+    url = env["MUSTER_SIMCLUSTER_URL"]
+    return python(
+        options,
+        env,
+        "simcluster",
+        *("-m", "simcluster", "--nodes", NODES, "--speed", f"{options.speed:g}"),
+        *("--port", url.rsplit(":", 1)[1], "--state", str(options.data / "simcluster.state")),
+        ready=partial(ports.answers, f"{url}/version"),
+        foundation=True,
+    )
+
+
+def portal_programs(options: Options, env: Mapping[str, str]) -> list[Program]:
+    """The processes of the portal itself, in the order of their start. Of beat there is one."""
+    program = partial(python, options, env)
+    web = program(
+        "web",
+        *(*_GUNICORN, "--bind", f"{ports.HOST}:{options.port}", "portal.wsgi"),
+        ready=partial(ports.answers, f"{options.address}/"),
+    )
+    worker = program(
+        "worker",
+        *(*_CELERY, "worker", "--concurrency", "2", "--loglevel", "INFO"),
+        *("--without-mingle", "--without-gossip"),
+    )
+    beat = program(
+        "beat",
+        *(*_CELERY, "beat", "--pidfile=", "--schedule", str(options.data / "beat-schedule")),
+    )
+    watcher = program("watcher", "manage.py", "watch_cluster")
+    feeder = program("feeder", "manage.py", "load_trace", "--demo", once=True)
+    return [web, worker, beat, watcher, *([feeder] if options.feed else [])]
+
+
+def python(
+    options: Options, env: Mapping[str, str], name: str, *arguments: str, **rest: object
+) -> Program:
+    """A program of this checkout under this Python; `rest` as in Program."""
+    return Program(
+        name=name,
+        argv=(sys.executable, *arguments),
+        env=env,
+        cwd=ROOT,
+        log=options.logs / f"{name}.log",
+        **rest,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,41 @@
+"""What a person at the terminal is told: steps with their time, then one calm line per event."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from portal.embedded.demo import Options
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Say what is being done, then how long it took."""
+    began = time.monotonic()
+    sys.stdout.write(f"  {what} … ")
+    sys.stdout.flush()
+    try:
+        yield
+    except BaseException:
+        say("")
+        raise
+    say(f"{time.monotonic() - began:.1f} s")
+
+
+def welcome(options: Options, link: str) -> str:
+    """The lines shown once everything runs."""
+    feed = "run a slice of a public trace of jobs" if options.feed else "wait for your jobs"
+    return f"""
+Muster runs at {options.address}
+
+  Sign in (this link works once):  {link}
+
+  This is a simulation: no GPU is used. Twelve made-up nodes {feed},
+  and their clock goes {options.speed:g} times as fast as yours.
+  Logs: {options.logs}
+  Stop: Ctrl-C. Begin anew, without this data: bin/run --reset
+"""
