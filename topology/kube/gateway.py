@@ -1,0 +1,90 @@
+"""What we need of a cluster, in our words.
+
+Every call may be made twice: the second finds the work done and says so by returning. Every call
+may raise ClusterAway, which means that it is worth trying again later, and nothing else.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from portal.core.errors import ClusterAway, Conflict, NotFound, Refused
+from topology.kube.values import (
+    GangKey,
+    GangSpec,
+    GroupSeen,
+    MemberRelease,
+    MemberSeen,
+    NamespaceSpec,
+    NodeSeen,
+    NotReleased,
+)
+
+__all__ = ["AttemptMoved", "ClusterAway", "Gateway", "NotThere", "RefusedByCluster"]
+
+
+class NotThere(NotFound):
+    """The thing is not in the cluster, or is another one of the same name."""
+
+    code = "not_in_cluster"
+
+
+class RefusedByCluster(Refused):
+    """The cluster understood and said no; the message is its own."""
+
+    code = "refused_by_cluster"
+
+
+class AttemptMoved(Conflict):
+    """The gang in the cluster belongs to another attempt: this call comes too late or too early."""
+
+    code = "attempt_moved"
+
+
+class Gateway(Protocol):
+    def ensure_namespace(self, spec: NamespaceSpec) -> None:
+        """Make the namespace, unless it is there."""
+
+    def ensure_gang(self, spec: GangSpec) -> None:
+        """Make the gang, suspended and gated, or lead a suspended one on to this attempt.
+
+        RefusedByCluster: a Job of that name is there and not ours, or the spec is against a rule.
+        AttemptMoved: it runs as another attempt; suspend that first.
+        """
+
+    def open_gang(self, key: GangKey) -> None:
+        """Let the gang's pods be made; they wait at the gate.
+
+        NotThere: no such gang. AttemptMoved: it is of another attempt.
+        """
+
+    def gated_members(self, key: GangKey) -> tuple[MemberSeen, ...]:
+        """The attempt's pods that wait at our gate, by rank; foreign gates are named in each."""
+
+    def release(self, release: MemberRelease) -> None:
+        """Open one pod's gate onto its node; one patch. Released there already is fine.
+
+        NotThere: no pod of that uid. RefusedByCluster: it was released elsewhere, or may not be.
+        """
+
+    def release_all(
+        self, releases: Sequence[MemberRelease], *, parallel: int = 16
+    ) -> tuple[NotReleased, ...]:
+        """Open many gates at once; what stayed shut comes back, in the order given.
+
+        A cluster that went away in the middle is ClusterAway, after all were tried.
+        """
+
+    def suspend_gang(self, key: GangKey) -> bool:
+        """Have the attempt's pods removed; False when the gang is gone or of another attempt."""
+
+    def delete_gang(self, key: GangKey) -> None:
+        """Remove the gang, whatever its attempt, with its pods; gone already is fine."""
+
+    def gangs(self) -> tuple[GroupSeen, ...]:
+        """Every gang of ours that the cluster has."""
+
+    def members(self, key: GangKey | None = None) -> tuple[MemberSeen, ...]:
+        """Every pod of ours that the cluster has, or those of one attempt."""
+
+    def nodes(self) -> tuple[NodeSeen, ...]:
+        """Every node."""

@@ -1,0 +1,195 @@
+"""What a cluster says and what it is told, in our words: values, no client behind them.
+
+Instants are the cluster's own clock. A `version` grows with each change of the thing it belongs to,
+so an older report can be told from a newer one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSeen:
+    """One device of a node. numa is -1 and memory_mib None where the node does not say."""
+
+    index: int
+    uuid: str
+    model: str
+    memory_mib: int | None = None
+    island: int = 0
+    numa: int = -1
+    healthy: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSeen:
+    """A machine as last reported; `gone` when it has left the cluster."""
+
+    name: str
+    uid: str = ""
+    version: int = 0
+    cpu_milli: int = 0  # allocatable, as is all room here
+    memory_mib: int = 0
+    gpu_count: int = 0
+    is_cordoned: bool = False
+    is_ready: bool = True
+    gpu_product: str = ""
+    gpu_memory_mib: int | None = None
+    rack: str = ""
+    fabric: str = ""
+    nvlink_domain: str = ""
+    gpus: tuple[GpuSeen, ...] = ()
+    taints: tuple[Mapping[str, str], ...] = ()  # {key, value, effect}; others', not our own
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSeen:
+    """One pod of a gang.
+
+    phase: a value of scheduling.states.MemberPhase, never "expected".
+    stopping: told to end, still there.
+    foreign_gates: gates of others that hold it, which we leave alone.
+    """
+
+    namespace: str
+    job: str  # public id
+    group: str
+    attempt: int
+    rank: int
+    pod_name: str
+    pod_uid: str
+    version: int
+    phase: str
+    node: str = ""
+    bound_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    message: str = ""
+    stopping: bool = False
+    foreign_gates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSeen:
+    """The Kubernetes Job of one member group.
+
+    outcome: "" while it has none, then "complete" or "failed", with the cluster's word for why.
+    """
+
+    namespace: str
+    job: str  # public id
+    group: str
+    attempt: int
+    version: int
+    outcome: str = ""
+    reason: str = ""
+    is_suspended: bool = False
+    gone: bool = False
+
+    @property
+    def key(self) -> "GangKey":
+        return GangKey(
+            namespace=self.namespace, job=self.job, group=self.group, attempt=self.attempt
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """All that is there of one kind: what is known to us and not in `keys` has gone.
+
+    kind: "nodes", "members" or "groups".
+    keys: node names; pod uids; (public id, group) as "j-7k3m2q/main".
+    version: things newer than this may be missing from `keys` and be there all the same.
+    """
+
+    kind: str
+    keys: frozenset[str]
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSeen:
+    """What a simulated cluster's clock showed when the wall clock showed `wall`; 0 is frozen."""
+
+    at: datetime
+    wall: datetime
+    speed: float
+
+
+Seen = NodeSeen | MemberSeen | GroupSeen | Listed | ClockSeen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceSpec:
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangKey:
+    """One attempt of one member group."""
+
+    namespace: str
+    job: str  # public id
+    group: str
+    attempt: int
+
+    @property
+    def name(self) -> str:
+        """Of its Kubernetes Job."""
+        return f"{self.job}-{self.group}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangSpec:
+    """What one member group asks of the cluster: `members` equal pods, held at the gate.
+
+    labels, annotations: carried onto the pods besides our own.
+    walltime_seconds: None for no limit; the cluster's own limit is a net some minutes above it.
+    """
+
+    namespace: str
+    job: str  # public id
+    group: str
+    attempt: int
+    members: int
+    gpus_per_member: int = 0
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    image: str = ""
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    walltime_seconds: int | None = None
+    grace_seconds: int = 30
+
+    @property
+    def key(self) -> GangKey:
+        return GangKey(
+            namespace=self.namespace, job=self.job, group=self.group, attempt=self.attempt
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRelease:
+    """Open the gate of one pod, onto one node. devices: GPU indexes on that node."""
+
+    namespace: str
+    pod_name: str
+    pod_uid: str
+    node: str
+    attempt: int
+    devices: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotReleased:
+    """A gate that stayed shut, and why. gone: its pod is no longer there, or no longer that one."""
+
+    release: MemberRelease
+    why: str
+    gone: bool = False
