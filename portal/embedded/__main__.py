@@ -58,7 +58,7 @@ def run(options: demo.Options, *, reset: bool = False, check: bool = False) -> N
 
 
 def start_services(supervisor: Supervisor, options: demo.Options) -> dict[str, str]:
-    """The environment of the portal, once what it leans on runs; addresses given are used as given."""
+    """The environment of the portal, once what it leans on runs. Addresses given are used."""
     database_url = os.environ.get("DATABASE_URL")
     redis_url = os.environ.get("REDIS_URL")
     if not database_url:

@@ -217,9 +217,6 @@ def _initialise(installation: Installation, data: Path, account: Account | None)
 
 def _create_database(installation: Installation, data: Path, account: Account | None) -> None:
     """Create the database by the single-user server, which needs no socket and no client."""
-    account_options = (
-        {"user": account.uid, "group": account.gid, "extra_groups": []} if account else {}
-    )
     done = subprocess.run(
         [installation.bin / "postgres", "--single", "-D", data, "postgres"],
         input=f"CREATE DATABASE {OWNER}\n",
@@ -228,7 +225,9 @@ def _create_database(installation: Installation, data: Path, account: Account | 
         check=False,
         env=_environment(data.parent),
         cwd=data.parent,
-        **account_options,  # type: ignore[arg-type]
+        user=account.uid if account else None,
+        group=account.gid if account else None,
+        extra_groups=[] if account else None,
     )
     if done.returncode != 0 or "ERROR" in done.stderr:
         raise CannotStart(f"The database could not be created:\n{done.stderr}")
