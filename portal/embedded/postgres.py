@@ -121,7 +121,7 @@ def _log_beside(folder: Path) -> Path:
 def find_installation() -> Installation:
     """The wheel's PostgreSQL, or the machine's own of version 15 or newer."""
     for folder in _candidates():
-        found = _inspect(folder)
+        found = inspect_folder(folder)
         if found is not None and found.major >= OLDEST:
             return found
     raise CannotStart(
@@ -145,7 +145,7 @@ def _version_of(folder: Path) -> int:
     return int(name) if name.isdigit() else 0
 
 
-def _inspect(folder: Path) -> Installation | None:
+def inspect_folder(folder: Path) -> Installation | None:
     """What is in `folder`, if it can serve: its programs run and find their share files."""
     if not all(os.access(folder / name, os.X_OK) for name in ("initdb", "postgres", "pg_config")):
         return None

@@ -1,0 +1,172 @@
+"""What the demo starts, what it tells its processes, and what it tells people."""
+
+import fcntl
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from portal.embedded import checkout, demo, first_steps, ports
+from portal.embedded.__main__ import main
+from portal.embedded.programs import CannotStart
+
+SERVICES = demo.Services(
+    database_url="postgresql://muster@/muster?host=/d",
+    redis_url="unix:///d/v.sock",
+    simcluster_url="http://127.0.0.1:4000",
+)
+
+
+@pytest.fixture
+def options(tmp_path):
+    return demo.Options(port=8123, data=tmp_path)
+
+
+def test_every_process_is_told_the_same_and_nothing_of_other_programs(options, tmp_path):
+    given = {"PATH": "/bin", "PGHOST": "elsewhere", "DJANGO_SETTINGS_MODULE": "other.settings"}
+
+    env = demo.environment(given, options, SERVICES)
+
+    assert env == {
+        "PATH": "/bin",
+        "DATABASE_URL": "postgresql://muster@/muster?host=/d",
+        "REDIS_URL": "unix:///d/v.sock",
+        "DJANGO_SETTINGS_MODULE": "portal.settings.dev",
+        "MUSTER_ALLOWED_HOSTS": "localhost,127.0.0.1",
+        "MUSTER_BASE_URL": "http://127.0.0.1:8123",
+        "MUSTER_DATA_DIR": str(tmp_path),
+        "MUSTER_SECRET_KEY": (tmp_path / "secret-key").read_text(),
+        "MUSTER_SIMCLUSTER_TOKEN": (tmp_path / "simcluster-token").read_text(),
+        "MUSTER_SIMCLUSTER_URL": "http://127.0.0.1:4000",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def test_a_secret_is_made_once_and_read_by_its_owner_alone(tmp_path):
+    first = demo.kept_secret(tmp_path / "key")
+
+    assert demo.kept_secret(tmp_path / "key") == first
+    assert len(first) >= 50
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+
+
+def test_secrets_are_on_no_command_line(options):
+    env = demo.environment({}, options, SERVICES)
+    programs = [demo.simcluster(options, env), *demo.portal_programs(options, env)]
+
+    words = [word for program in programs for word in program.argv]
+
+    assert env["MUSTER_SIMCLUSTER_TOKEN"] not in words
+    assert env["MUSTER_SECRET_KEY"] not in words
+
+
+@pytest.mark.parametrize(
+    ("feed", "names"),
+    [
+        (True, ["web", "worker", "beat", "watcher", "feeder"]),
+        (False, ["web", "worker", "beat", "watcher"]),
+    ],
+    ids=["with the trace", "without it"],
+)
+def test_the_portal_is_these_processes(tmp_path, feed, names):
+    options = demo.Options(feed=feed, data=tmp_path)
+    env = demo.environment({}, options, SERVICES)
+
+    assert [program.name for program in demo.portal_programs(options, env)] == names
+
+
+def test_a_taken_port_is_named_with_the_way_out(tmp_path, capsys):
+    with socket.socket() as taken:
+        taken.bind((ports.HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        status = main(["--port", str(port), "--data", str(tmp_path)])
+
+    assert status == 1
+    assert capsys.readouterr().out == (
+        f"\nPort {port} is taken by another program."
+        f" Take another one: bin/run --port {ports.next_free(port)}\n"
+    )
+
+
+def test_a_second_run_says_that_there_is_one(tmp_path, capsys):
+    held = checkout.lock(tmp_path, address="http://127.0.0.1:8000")
+
+    status = main(["--data", str(tmp_path)])
+
+    os.close(held)
+    assert status == 1
+    assert capsys.readouterr().out == (
+        f"\nMuster already runs from {tmp_path}, at http://127.0.0.1:8000."
+        f"\nUse that one, or stop it first: kill {os.getpid()}\n"
+    )
+
+
+def test_the_lock_waits_for_the_programs_of_a_killed_run(tmp_path, capsys):
+    """They inherit it, so it is held until the last of them has gone."""
+    file = tmp_path / "run.lock"
+    with file.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        json.dump({"pid": 2**22 + 1, "address": "gone"}, handle)
+        handle.flush()
+        left_over = subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(1)"], pass_fds=(handle.fileno(),)
+        )
+
+    os.close(checkout.lock(tmp_path, address="http://127.0.0.1:8000"))
+
+    assert left_over.wait(5) == 0
+    assert "still stopping" in capsys.readouterr().out
+
+
+def test_beginning_anew_forgets_all_but_the_locks(tmp_path):
+    os.close(checkout.lock(tmp_path, address="here"))
+    (tmp_path / "postgres" / "data").mkdir(parents=True)
+    (tmp_path / "logs").mkdir()
+    demo.kept_secret(tmp_path / "secret-key")
+
+    checkout.forget(tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["run.lock"]
+
+
+def test_a_kept_port_is_taken_again_while_it_is_free(tmp_path):
+    first = ports.kept(tmp_path / "port")
+
+    assert ports.kept(tmp_path / "port") == first
+
+    with socket.socket() as taken:
+        taken.bind((ports.HOST, first))
+        assert ports.kept(tmp_path / "port") != first
+
+
+def test_the_tables_are_seen_to_again_when_a_migration_is_added(tmp_path):
+    folder = tmp_path / "tenants" / "migrations"
+    folder.mkdir(parents=True)
+    (folder / "0001_initial.py").write_text("one")
+    before = first_steps.fingerprint(tmp_path, salt="here")
+
+    assert first_steps.fingerprint(tmp_path, salt="here") == before
+    assert first_steps.fingerprint(tmp_path, salt="elsewhere") != before
+
+    (folder / "0002_more.py").write_text("two")
+
+    assert first_steps.fingerprint(tmp_path, salt="here") != before
+
+
+def test_a_step_that_fails_shows_its_last_lines(child):
+    program = child("migrate", "print('no such table'); sys.exit(1)")
+
+    with pytest.raises(CannotStart) as caught:
+        first_steps.run_to_end(program)
+
+    assert str(caught.value).splitlines() == [
+        "migrate failed (exit 1):",
+        "    no such table",
+        f"    (all of it: {program.log})",
+    ]
