@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by run and test: makes .venv hold what requirements/$1.txt says, and says what it does.
 # Nothing happens when it already does. A set for developers includes the one for running.
 
