@@ -36,10 +36,17 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.RUNNING: frozenset(
         {JobState.SUCCEEDED, JobState.FAILED, JobState.TIMED_OUT, JobState.STOPPING}
     ),
+    # A job whose members all finished before the stop reached them has succeeded all the same.
     JobState.STOPPING: frozenset(
-        {JobState.QUEUED, JobState.SUSPENDED, JobState.TIMED_OUT, JobState.CANCELLED}
+        {
+            JobState.QUEUED,
+            JobState.SUSPENDED,
+            JobState.TIMED_OUT,
+            JobState.CANCELLED,
+            JobState.SUCCEEDED,
+        }
     ),
-    JobState.SUSPENDED: frozenset({JobState.QUEUED}),
+    JobState.SUSPENDED: frozenset({JobState.QUEUED, JobState.CANCELLED}),
     JobState.SUCCEEDED: frozenset(),
     JobState.FAILED: frozenset(),
     JobState.TIMED_OUT: frozenset(),
@@ -49,3 +56,4 @@ FINAL = frozenset(state for state, after in TRANSITIONS.items() if not after)
 DISPLACEABLE = frozenset({JobState.STARTING, JobState.RUNNING})
 HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
 ENDED_PHASES = frozenset({MemberPhase.SUCCEEDED, MemberPhase.FAILED, MemberPhase.GONE})
+PHASE_ORDER = {phase: order for order, phase in enumerate(MemberPhase)}

@@ -1,26 +1,23 @@
-from datetime import datetime
 from typing import Any
 
 from portal.core.models import AuditEvent
 
 
-def record(  # noqa: PLR0913 - an audit line has this many parts
+def record(
     action: str,
     thing: Any,
     *,
     by: Any,
-    at: datetime,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
     reason: str = "",
 ) -> AuditEvent:
     """The audit line of one change to `thing`, in the caller's transaction.
 
-    by: the User who did it, or None for the system. at: wall clock.
+    by: the User who did it, or None for the system.
     """
     tenant = getattr(thing, "tenant", None)
     return AuditEvent.objects.create(
-        at=at,
         actor=by,
         action=action,
         object_kind=thing._meta.model_name,  # noqa: SLF001 - Django's public name for it

@@ -22,7 +22,9 @@ class PortalError(Exception):
     status: ClassVar[int] = 400
     code: ClassVar[str] = "bad_request"
 
-    def __init__(self, message: str, *, field: str = "", numbers: dict[str, int] | None = None) -> None:
+    def __init__(
+        self, message: str, *, field: str = "", numbers: dict[str, int] | None = None
+    ) -> None:
         """`field` names what to mend, in the words of the request; `numbers` go into the answer."""
         super().__init__(message)
         self.field = field

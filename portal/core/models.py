@@ -1,5 +1,6 @@
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 
@@ -11,7 +12,7 @@ class AuditEvent(models.Model):
         API = "api", _("API")
         SYSTEM = "system", _("system")
 
-    at = models.DateTimeField()  # wall clock
+    at = models.DateTimeField(db_default=Now())  # wall clock
     actor = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
@@ -43,7 +44,7 @@ class IdempotencyKey(models.Model):
     request_digest = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField(null=True)  # none while the first one still runs
     body = models.JSONField(null=True)
-    created_at = models.DateTimeField()
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [

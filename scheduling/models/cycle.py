@@ -1,4 +1,5 @@
 from django.db import models
+from django.db.models.functions import Now
 
 
 class Cycle(models.Model):
@@ -6,7 +7,7 @@ class Cycle(models.Model):
 
     cluster = models.ForeignKey("topology.Cluster", on_delete=models.CASCADE, related_name="cycles")
     at = models.DateTimeField()  # cluster clock; the snapshot's instant
-    recorded_at = models.DateTimeField()  # wall clock
+    recorded_at = models.DateTimeField(db_default=Now())  # wall clock
     starts = models.PositiveIntegerField()
     holds = models.PositiveIntegerField()
     skipped = models.PositiveIntegerField(default=0)  # decisions that met a changed job

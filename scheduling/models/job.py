@@ -1,6 +1,7 @@
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Now
 
 from scheduling.querysets import JobQuerySet, OfJobQuerySet
 from scheduling.states import HOLDING, JobState
@@ -40,7 +41,7 @@ class Job(models.Model):
     annotations = models.JSONField(default=dict, blank=True)  # carried onto the pods
     external_id = models.CharField(max_length=80, blank=True)  # the submitter's own name for it
 
-    created_at = models.DateTimeField()
+    created_at = models.DateTimeField(db_default=Now())
     submitted_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)

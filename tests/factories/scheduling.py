@@ -31,7 +31,6 @@ class JobFactory(DjangoModelFactory):
     cluster = factory.SubFactory(ClusterFactory)
     owner = factory.SubFactory(UserFactory)
     name = factory.Sequence(lambda n: f"job-{n}")
-    created_at = T0
     submitted_at = T0
 
     @factory.post_generation
@@ -112,7 +111,6 @@ class CycleFactory(DjangoModelFactory):
 
     cluster = factory.SubFactory(ClusterFactory)
     at = T0
-    recorded_at = T0
     starts = 0
     holds = 0
     seconds = 0.0

@@ -26,6 +26,7 @@ class Migration(migrations.Migration):
                 ('clock_speed', models.FloatField(default=1.0)),
                 ('seen_at', models.DateTimeField(blank=True, null=True)),
                 ('cycle_asked', models.BigIntegerField(default=0)),
+                ('cycle_answered', models.BigIntegerField(default=0)),
                 ('planned_at', models.DateTimeField(blank=True, null=True)),
             ],
             options={

@@ -1,0 +1,181 @@
+"""What the cluster is told about a job: start its gang behind the gate and open it, or remove it.
+
+Each step may be done twice and is keyed by the attempt, so a worker that dies leaves nothing that
+the next one cannot take up. One worker at a time per job: the lock is the fence between opening
+gates and having them removed.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from portal.core.locks import LockSpace, advisory_lock
+from scheduling.models import Job, JobGroup, Member
+from scheduling.services import lifecycle, observation
+from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
+from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
+from topology.kube.values import GangKey, GangSpec, MemberRelease, MemberSeen, NamespaceSpec
+
+logger = logging.getLogger(__name__)
+
+# Pods appear some hundredths of a second after their gang is opened; what takes longer than this
+# is taken up again by the beat.
+_LOOKS = 40
+_PAUSE_SECONDS = 0.05
+
+
+def bind(job_id: int, attempt: int, gateway: Gateway, *, at: datetime) -> bool:
+    """Carry out one start; False when it is no longer wanted or not all gates are open yet.
+
+    at: cluster clock. Raises ClusterAway.
+    """
+    with advisory_lock(LockSpace.JOB, job_id) as held:
+        job = _wanted(job_id, attempt) if held else None
+        if job is None:
+            return False
+        try:
+            return _bind(job, gateway)
+        except (RefusedByCluster, AttemptMoved, NotThere) as refusal:
+            logger.warning("%s attempt %d is rolled back: %s", job.public_id, attempt, refusal)
+            lifecycle.stop(job, towards=JobState.QUEUED, at=at, reason=f"not placed: {refusal}")
+            return False
+
+
+def _wanted(job_id: int, attempt: int) -> Job | None:
+    """The job, if this attempt is still to be started. Asked again before each gate opens."""
+    jobs = Job.objects.select_related("tenant", "cluster")
+    return jobs.filter(pk=job_id, attempt=attempt, state=JobState.STARTING).first()
+
+
+def _bind(job: Job, gateway: Gateway) -> bool:
+    """Hold, then open: every group's pods exist behind the gate before the first gate opens."""
+    gateway.ensure_namespace(
+        NamespaceSpec(name=namespace_of(job), labels={"muster.dev/tenant": job.tenant.slug})
+    )
+    groups = list(job.groups.order_by("index"))
+    for group in groups:
+        gateway.ensure_gang(_gang(job, group))
+        gateway.open_gang(_key(job, group))
+    releases = [_await_releases(job, group, gateway) for group in groups]
+    if None in releases or _wanted(job.pk, job.attempt) is None:
+        return False
+    shut = gateway.release_all([release for found in releases for release in found or ()])
+    for failure in shut:
+        logger.warning("gate of %s stayed shut: %s", failure.release.pod_name, failure.why)
+    return not shut
+
+
+def _await_releases(job: Job, group: JobGroup, gateway: Gateway) -> list[MemberRelease] | None:
+    """What opens the group's gates; None when some of its pods are still to be made."""
+    members = {
+        member.rank: member
+        for member in group.members.filter(attempt=job.attempt)
+        .select_related("placement__node")
+        .prefetch_related("devices__gpu")
+    }
+    for look in range(_LOOKS):
+        pods = {pod.rank: pod for pod in gateway.members(_key(job, group))}
+        if pods.keys() >= members.keys():
+            return [
+                _release(pod, members[rank])
+                for rank, pod in sorted(pods.items())
+                if rank in members and pod.phase == MemberPhase.GATED and not pod.foreign_gates
+            ]
+        if look < _LOOKS - 1:
+            time.sleep(_PAUSE_SECONDS)
+    return None
+
+
+def _release(pod: MemberSeen, member: Member) -> MemberRelease:
+    return MemberRelease(
+        namespace=pod.namespace,
+        pod_name=pod.pod_name,
+        pod_uid=pod.pod_uid,
+        node=member.placement.node.name,
+        attempt=member.attempt,
+        devices=tuple(sorted(device.gpu.index for device in member.devices.all())),
+    )
+
+
+def remove(job_id: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool:
+    """Remove the gangs of a job that is stopping, or that ended with members left; True when gone.
+
+    Members whose pods the cluster never made, or no longer has, are noted as gone.
+    Raises ClusterAway.
+    """
+    with advisory_lock(LockSpace.JOB, job_id) as held:
+        job = _to_remove(job_id) if held else None
+        if job is None:
+            return False
+        for group in job.groups.all():
+            gateway.delete_gang(_key(job, group))
+        live = list(job.members.exclude(phase__in=ENDED_PHASES).select_related("group"))
+        there = _there(job, live, gateway)
+        for member in live:
+            if (member.group_id, member.attempt, member.rank) not in there:
+                observation.note_gone(member)
+        observation.settle(job.pk, at=clock())
+        return not there
+
+
+def _to_remove(job_id: int) -> Job | None:
+    job = Job.objects.select_related("tenant").get(pk=job_id)
+    return job if job.state == JobState.STOPPING or job.state in FINAL else None
+
+
+def _there(job: Job, members: list[Member], gateway: Gateway) -> set[tuple[int, int, int]]:
+    """(group, attempt, rank) of those pods of `members` that the cluster still has."""
+    gangs = {(member.group, member.attempt) for member in members}
+    return {
+        (group.pk, attempt, pod.rank)
+        for group, attempt in gangs
+        for pod in gateway.members(_key(job, group, attempt=attempt))
+    }
+
+
+def look_after(job_id: int, gateway: Gateway, *, at: datetime) -> None:
+    """Find out what became of a job with a member gone: ended, or to be queued again.
+
+    The cluster removes the pods of a gang that it has ended, and we may hear of the pods first.
+    Raises ClusterAway.
+    """
+    job = Job.objects.select_related("tenant", "cluster").get(pk=job_id)
+    names = {_key(job, group).name for group in job.groups.all()}
+    for seen in gateway.gangs():
+        if seen.key.name in names:
+            observation.observe(job.cluster, seen, at=at)
+    observation.give_up_if_lost(job_id, at=at)
+
+
+def namespace_of(job: Job) -> str:
+    """Where the pods of `job` live."""
+    return f"muster-{job.tenant.slug}"
+
+
+def _key(job: Job, group: JobGroup, *, attempt: int | None = None) -> GangKey:
+    return GangKey(
+        namespace=namespace_of(job),
+        job=job.public_id,
+        group=group.name,
+        attempt=job.attempt if attempt is None else attempt,
+    )
+
+
+def _gang(job: Job, group: JobGroup) -> GangSpec:
+    return GangSpec(
+        namespace=namespace_of(job),
+        job=job.public_id,
+        group=group.name,
+        attempt=job.attempt,
+        members=group.members.filter(attempt=job.attempt).count(),
+        gpus_per_member=group.gpus_per_member,
+        cpu_milli=group.cpu_milli,
+        memory_mib=group.memory_mib,
+        image=job.image,
+        command=tuple(job.command),
+        environment=job.environment,
+        annotations=job.annotations,
+        labels={"muster.dev/tenant": job.tenant.slug},
+        walltime_seconds=job.walltime_seconds,
+    )

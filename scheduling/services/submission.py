@@ -1,0 +1,122 @@
+from datetime import datetime
+
+from django.db import connection, transaction
+from django.utils.translation import gettext as _
+
+from portal.core import audit
+from portal.core.errors import Conflict
+from scheduling.models import Job, JobEvent, JobFlavor, JobGroup
+from scheduling.services.checks import check_request
+from scheduling.services.requests import GroupRequest, JobRequest
+from tenants.access import require_role
+from tenants.models import PriorityClass, Role, Tenant, User
+from topology.services.cycle_request import ask_for_cycle
+
+__all__ = ["GroupRequest", "JobRequest", "submit_job"]
+
+_ALPHABET = "0123456789bcdfghjkmnpqrstvwxyz"  # no vowels, no l: nothing to misread or to blush at
+_DIGITS = 6
+
+
+@transaction.atomic
+def submit_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -> Job:
+    """The job, in its tenant's queue, with a cycle asked for once it is committed.
+
+    A request with an `external_id` that the cluster already has gives the job that is there, so
+    that a program may ask twice; Conflict if that one belongs to another tenant.
+    at: cluster clock. Raises NotAllowed, Refused.
+    """
+    require_role(by, tenant, Role.RESEARCHER)
+    check_request(request, tenant)
+    known = _submitted_before(request, tenant)
+    if known is not None:
+        return known
+    job = _create(request, tenant=tenant, by=by, at=at)
+    JobEvent.objects.create(job=job, to_state=job.state, reason="submitted", actor=by, at=at)
+    audit.record("submit_job", job, by=by, after={"name": job.name, "gpus": _gpus(request)})
+    ask_for_cycle(request.cluster.pk)
+    return job
+
+
+def _submitted_before(request: JobRequest, tenant: Tenant) -> Job | None:
+    if not request.external_id:
+        return None
+    _one_at_a_time(request)
+    known = request.cluster.jobs.filter(external_id=request.external_id).first()
+    if known is not None and known.tenant_id != tenant.pk:
+        raise Conflict(
+            _("That external id is taken in this cluster; use another."), field="external_id"
+        )
+    return known
+
+
+def _one_at_a_time(request: JobRequest) -> None:
+    """Until the commit nobody else submits this external id: the second one finds the first's."""
+    with connection.cursor() as cursor:
+        name = f"{request.cluster.pk}:{request.external_id}"
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
+
+
+def _create(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -> Job:
+    job = Job.objects.create(
+        public_id=next_public_id(),
+        tenant=tenant,
+        cluster=request.cluster,
+        owner=by,
+        name=request.name,
+        priority=_priority(request.priority_class),
+        is_preemptible=request.is_preemptible,
+        walltime_seconds=request.walltime_seconds,
+        image=request.image,
+        command=list(request.command),
+        environment=dict(request.environment),
+        annotations=dict(request.annotations),
+        external_id=request.external_id,
+        submitted_at=at,
+    )
+    JobGroup.objects.bulk_create(_group(job, index, g) for index, g in enumerate(request.groups))
+    JobFlavor.objects.bulk_create(
+        JobFlavor(job=job, flavor=flavor, rank=rank) for rank, flavor in enumerate(request.flavors)
+    )
+    return job
+
+
+def _group(job: Job, index: int, group: GroupRequest) -> JobGroup:
+    return JobGroup(
+        job=job,
+        index=index,
+        name=group.name,
+        min_member=group.least,
+        max_member=group.most,
+        gpus_per_member=group.gpus_per_member,
+        cpu_milli=group.cpu_milli,
+        memory_mib=group.memory_mib,
+    )
+
+
+def _priority(chosen: PriorityClass | None) -> int:
+    if chosen is not None:
+        return chosen.value
+    default = PriorityClass.objects.filter(is_default=True).first()
+    return default.value if default else 0
+
+
+def _gpus(request: JobRequest) -> int:
+    return sum(group.least * group.gpus_per_member for group in request.groups)
+
+
+def next_public_id() -> str:
+    """A new job id: `j-` and six characters that sort in the order of submission."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval('scheduling_job_number')")
+        (number,) = cursor.fetchone()
+    return "j-" + spell(number)
+
+
+def spell(number: int) -> str:
+    """`number` in the alphabet of job ids, at least six characters long."""
+    text = ""
+    while number or len(text) < _DIGITS:
+        number, digit = divmod(number, len(_ALPHABET))
+        text = _ALPHABET[digit] + text
+    return text

@@ -1,0 +1,55 @@
+"""Doors for the broker: fixed names, ids by keyword, one call each. Each may run twice."""
+
+from celery import shared_task
+from topology.kube.live import connect
+
+from portal.core.clock import now
+from portal.core.locks import LockSpace, advisory_lock
+from scheduling import cycle
+from scheduling.models import Job
+from scheduling.services import binding, reconciling
+from topology.models import Cluster
+from topology.services.cycle_request import ask_for_cycle
+
+
+@shared_task(name="scheduling.run_cycle", ignore_result=True)
+def run_cycle(*, cluster_id: int) -> None:
+    """Plan one cluster, if anybody asked since the last snapshot."""
+    cycle.run_while_asked(cluster_id, clock=now)
+
+
+@shared_task(name="scheduling.run_cycles", ignore_result=True)
+def run_cycles() -> None:
+    """The beat: time alone can change a verdict, and a message may have been lost."""
+    for cluster_id in Cluster.objects.values_list("pk", flat=True):
+        ask_for_cycle(cluster_id)
+
+
+@shared_task(name="scheduling.bind_job", ignore_result=True)
+def bind_job(*, job_id: int, attempt: int) -> None:
+    """Carry out one start; what is left undone the beat finds."""
+    cluster = Cluster.objects.get(jobs=job_id)
+    binding.bind(job_id, attempt, connect(cluster.kubeconfig_path), at=now(cluster))
+
+
+@shared_task(name="scheduling.stop_job", ignore_result=True)
+def stop_job(*, job_id: int) -> None:
+    """Remove what a stopping or ended job still has in its cluster."""
+    cluster = Job.objects.select_related("cluster").get(pk=job_id).cluster
+    binding.remove(job_id, connect(cluster.kubeconfig_path), clock=lambda: now(cluster))
+
+
+@shared_task(name="scheduling.look_after_job", ignore_result=True)
+def look_after_job(*, job_id: int) -> None:
+    """Find out what became of a job that lost a member."""
+    cluster = Cluster.objects.get(jobs=job_id)
+    binding.look_after(job_id, connect(cluster.kubeconfig_path), at=now(cluster))
+
+
+@shared_task(name="scheduling.reconcile", ignore_result=True)
+def reconcile() -> None:
+    """The beat: what rows say is under way and nobody works on is queued again."""
+    for cluster in Cluster.objects.all():
+        with advisory_lock(LockSpace.RECONCILE, cluster.pk) as held:
+            if held:
+                reconciling.reconcile(cluster, at=now(cluster))
