@@ -2,6 +2,9 @@
 # Sourced by run and test: makes .venv hold what requirements/$1.txt says, and says what it does.
 # Nothing happens when it already does. A set for developers includes the one for running.
 
+# Compiled modules are kept, or each of a dozen processes would compile the same ones at each start.
+unset PYTHONDONTWRITEBYTECODE
+
 say() { printf '%s\n' "$*" >&2; }
 
 fail() {
