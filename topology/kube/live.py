@@ -1,0 +1,237 @@
+"""The one gateway there is: real clusters and simulated ones speak the same API."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from portal.core.errors import ClusterAway
+from topology.kube import manifest, names, parse
+from topology.kube.gateway import AttemptMoved, NotThere, RefusedByCluster
+from topology.kube.values import (
+    GangKey,
+    GangSpec,
+    GroupSeen,
+    MemberRelease,
+    MemberSeen,
+    NamespaceSpec,
+    NodeSeen,
+    NotReleased,
+)
+from topology.kube.wire import JSON_PATCH, ApiError, Obj, Request, Wire, pages
+
+NOT_FOUND, CONFLICT, INVALID = 404, 409, 422
+
+_lock = threading.Lock()
+_gateways: dict[str, tuple[int, "LiveGateway"]] = {}
+
+
+def connect(kubeconfig_path: str) -> "LiveGateway":
+    """The gateway to the cluster that the kubeconfig names; empty: the one around us.
+
+    Made once in each process, and again when the file changes. ClusterAway when the file leads
+    nowhere.
+    """
+    with _lock:
+        changed_at = _changed_at(kubeconfig_path)
+        known = _gateways.get(kubeconfig_path)
+        if known is None or known[0] != changed_at:
+            # The client costs 0.6 s and 48 MB, which a web process need not pay.
+            from topology.kube.client import KubernetesWire  # noqa: PLC0415 - see above
+
+            known = changed_at, LiveGateway(KubernetesWire(kubeconfig_path))
+            _gateways[kubeconfig_path] = known
+    return known[1]
+
+
+def _changed_at(path: str) -> int:
+    try:
+        return Path(path).stat().st_mtime_ns if path else 0
+    except OSError as error:
+        raise ClusterAway(f"the kubeconfig {path} cannot be read: {error.strerror}") from error
+
+
+class LiveGateway:
+    """See Gateway: each method does what is promised there."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+
+    def ensure_namespace(self, spec: NamespaceSpec) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": spec.name, "labels": dict(spec.labels)},
+        }
+        if self._find(f"/api/v1/namespaces/{spec.name}") is None:
+            self._create("/api/v1/namespaces", body)
+
+    def ensure_gang(self, spec: GangSpec) -> None:
+        job = self._find(_job_path(spec.key))
+        if job is not None and _is_over(job) and _attempt_of(job) not in {"", str(spec.attempt)}:
+            self.delete_gang(spec.key)
+            job = None
+        if job is None:
+            self._create(_jobs_path(spec.namespace), manifest.gang_job(spec))
+            job = self._find(_job_path(spec.key))
+        if job is None or job["metadata"].get("deletionTimestamp"):
+            raise ClusterAway(f"the Job {spec.key.name} of before is still being removed")
+        self._lead_on(spec, job)
+
+    def open_gang(self, key: GangKey) -> None:
+        self._patch(_job_path(key), manifest.suspension(key.attempt, suspend=False), of=key)
+
+    def gated_members(self, key: GangKey) -> tuple[MemberSeen, ...]:
+        waiting = [m for m in self.members(key) if m.phase == "gated" and not m.stopping]
+        return tuple(sorted(waiting, key=lambda member: (member.rank, member.pod_uid)))
+
+    def release(self, release: MemberRelease) -> None:
+        path = f"/api/v1/namespaces/{release.namespace}/pods/{release.pod_name}"
+        try:
+            self.wire.ask(_json_patch(path, manifest.as_made(release)))
+        except ApiError as error:
+            if error.status not in {NOT_FOUND, INVALID}:
+                raise RefusedByCluster(str(error)) from error
+            self._release_as_found(release, path)
+
+    def release_all(
+        self, releases: Sequence[MemberRelease], *, parallel: int = 16
+    ) -> tuple[NotReleased, ...]:
+        with ThreadPoolExecutor(parallel) as pool:
+            outcomes = list(pool.map(self._try_release, releases))
+        for outcome in outcomes:
+            if isinstance(outcome, ClusterAway):
+                raise outcome
+        return tuple(outcome for outcome in outcomes if isinstance(outcome, NotReleased))
+
+    def suspend_gang(self, key: GangKey) -> bool:
+        try:
+            self._patch(_job_path(key), manifest.suspension(key.attempt, suspend=True), of=key)
+        except (NotThere, AttemptMoved):
+            return False
+        return True
+
+    def delete_gang(self, key: GangKey) -> None:
+        query = {"propagationPolicy": "Background"}
+        try:
+            self.wire.ask(Request(method="DELETE", path=_job_path(key), query=query))
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise RefusedByCluster(str(error)) from error
+
+    def gangs(self) -> tuple[GroupSeen, ...]:
+        found = (parse.group_seen(obj) for obj in self._all("/apis/batch/v1/jobs", names.JOB))
+        return tuple(group for group in found if group is not None)
+
+    def members(self, key: GangKey | None = None) -> tuple[MemberSeen, ...]:
+        path, selector = "/api/v1/pods", names.JOB
+        if key is not None:
+            path = f"/api/v1/namespaces/{key.namespace}/pods"
+            selector = f"{names.JOB}={key.job},{names.GROUP}={key.group}"
+        found = (parse.member_seen(obj) for obj in self._all(path, selector))
+        return tuple(
+            member
+            for member in found
+            if member is not None and (key is None or member.attempt == key.attempt)
+        )
+
+    def nodes(self) -> tuple[NodeSeen, ...]:
+        return tuple(parse.node_seen(obj) for obj in self._all("/api/v1/nodes", ""))
+
+    def _lead_on(self, spec: GangSpec, job: Obj) -> None:
+        """Lead a Job of ours that is there on to the spec's attempt, if it is of an earlier one."""
+        before = _attempt_of(job)
+        if not before or (job["metadata"].get("labels") or {}).get(names.JOB) != spec.job:
+            raise RefusedByCluster(
+                f"a Job {spec.key.name} is in {spec.namespace} and is not ours; remove it"
+            )
+        if before == str(spec.attempt):
+            return
+        if int(before) > spec.attempt or not job["spec"].get("suspend"):
+            raise AttemptMoved(f"{spec.key.name} is at attempt {before}, not {spec.attempt}")
+        if job.get("status", {}).get("startTime"):
+            raise ClusterAway(f"attempt {before} of {spec.key.name} is still being taken down")
+        self._patch(_job_path(spec.key), manifest.next_attempt(spec, before=before), of=spec.key)
+
+    def _release_as_found(self, release: MemberRelease, path: str) -> None:
+        """The second try, when the pod is not as our template made it: look, then say or do."""
+        pod = self._find(path)
+        if pod is None or pod["metadata"]["uid"] != release.pod_uid:
+            raise NotThere(f"pod {release.pod_name} is no longer there")
+        if pod["metadata"].get("deletionTimestamp"):
+            raise NotThere(f"pod {release.pod_name} is being removed")
+        if _attempt_of(pod) != str(release.attempt):
+            raise AttemptMoved(f"pod {release.pod_name} is of attempt {_attempt_of(pod)}")
+        if names.GATE in manifest.gates_of(pod):
+            self._patch(path, manifest.as_found(release, pod), of=None)
+            return
+        onto = (pod["spec"].get("nodeSelector") or {}).get(names.HOSTNAME, "any node")
+        if onto != release.node:
+            raise RefusedByCluster(f"pod {release.pod_name} was released onto {onto} before")
+
+    def _try_release(self, release: MemberRelease) -> NotReleased | ClusterAway | None:
+        try:
+            self.release(release)
+        except ClusterAway as error:
+            return error
+        except NotThere as error:
+            return NotReleased(release=release, why=str(error), gone=True)
+        except (RefusedByCluster, AttemptMoved) as error:
+            return NotReleased(release=release, why=str(error))
+        return None
+
+    def _patch(self, path: str, body: list[Obj], *, of: GangKey | None) -> None:
+        """One JSON patch. A 422 does not say which test failed: where an attempt matters, look."""
+        try:
+            self.wire.ask(_json_patch(path, body))
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                raise NotThere(f"{path} is not there") from error
+            now = self._find(path) if of and error.status == INVALID else None
+            if of and now and _attempt_of(now) != str(of.attempt):
+                raise AttemptMoved(f"{of.name} is at attempt {_attempt_of(now)}") from error
+            raise RefusedByCluster(str(error)) from error
+
+    def _find(self, path: str) -> Obj | None:
+        try:
+            return self.wire.ask(Request(method="GET", path=path))
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise RefusedByCluster(str(error)) from error
+
+    def _create(self, path: str, body: Obj) -> None:
+        """Made, or there already."""
+        try:
+            self.wire.ask(Request(method="POST", path=path, body=body))
+        except ApiError as error:
+            if error.status != CONFLICT:
+                raise RefusedByCluster(str(error)) from error
+
+    def _all(self, path: str, selector: str) -> Iterator[Obj]:
+        try:
+            for page in pages(self.wire, path, selector=selector):
+                yield from page["items"]
+        except ApiError as error:
+            raise RefusedByCluster(str(error)) from error
+
+
+def _json_patch(path: str, body: list[Obj]) -> Request:
+    return Request(method="PATCH", path=path, body=body, kind=JSON_PATCH)
+
+
+def _jobs_path(namespace: str) -> str:
+    return f"/apis/batch/v1/namespaces/{namespace}/jobs"
+
+
+def _job_path(key: GangKey) -> str:
+    return f"{_jobs_path(key.namespace)}/{key.name}"
+
+
+def _attempt_of(obj: Obj) -> str:
+    return str((obj.get("metadata", {}).get("annotations") or {}).get(names.ATTEMPT, ""))
+
+
+def _is_over(job: Obj) -> bool:
+    group = parse.group_seen(job)
+    return group is not None and bool(group.outcome)

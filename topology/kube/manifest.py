@@ -1,0 +1,161 @@
+"""What we write into a cluster: the Job of a member group, and the patches of the gate protocol."""
+
+from typing import Any
+
+from topology.kube import names
+from topology.kube.values import GangSpec, MemberRelease
+from topology.kube.wire import Obj
+
+DEFAULT_IMAGE = "busybox"
+# The cluster ends a member this long after its walltime, should nobody have done so by then.
+WALLTIME_NET_SECONDS = 600
+
+_GPU_TOLERATION = {"key": names.GPU, "operator": "Exists"}
+_POOL_TOLERATION = {"key": names.POOL, "operator": "Exists"}
+# A member that its node refused, or that we took back, is no failure of the job.
+_FAILURE_POLICY = {
+    "rules": [
+        {
+            "action": "Ignore",
+            "onPodConditions": [{"type": names.PLACEMENT_FAILED, "status": "True"}],
+        }
+    ]
+}
+
+
+def labels_of(spec: GangSpec) -> dict[str, str]:
+    return {**spec.labels, names.JOB: spec.job, names.GROUP: spec.group}
+
+
+def notes_of(spec: GangSpec) -> dict[str, str]:
+    return {**spec.annotations, names.ATTEMPT: str(spec.attempt)}
+
+
+def gang_job(spec: GangSpec) -> Obj:
+    """An Indexed Job, suspended, whose pods will wait at our gate."""
+    template = {"labels": labels_of(spec), "annotations": notes_of(spec)}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": spec.key.name,
+            "namespace": spec.namespace,
+            "labels": labels_of(spec),
+            "annotations": {names.ATTEMPT: str(spec.attempt)},
+        },
+        "spec": {
+            "suspend": True,
+            "completionMode": "Indexed",
+            "completions": spec.members,
+            "parallelism": spec.members,
+            "backoffLimit": 0,
+            "podFailurePolicy": _FAILURE_POLICY,
+            "template": {"metadata": template, "spec": _pod_spec(spec)},
+        },
+    }
+
+
+def _pod_spec(spec: GangSpec) -> Obj:
+    pod: Obj = {
+        "restartPolicy": "Never",
+        "schedulingGates": [{"name": names.GATE}],
+        # Never an empty list, so that the patch that opens the gate can append to it.
+        "tolerations": [_GPU_TOLERATION],
+        "terminationGracePeriodSeconds": spec.grace_seconds,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "containers": [_container(spec)],
+    }
+    if spec.walltime_seconds is not None:
+        pod["activeDeadlineSeconds"] = spec.walltime_seconds + WALLTIME_NET_SECONDS
+    return pod
+
+
+def _container(spec: GangSpec) -> Obj:
+    container: Obj = {"name": names.MAIN, "image": spec.image or DEFAULT_IMAGE}
+    if spec.command:
+        container["command"] = list(spec.command)
+    if spec.environment:
+        container["env"] = [{"name": k, "value": v} for k, v in spec.environment.items()]
+    asked = {
+        names.GPU: str(spec.gpus_per_member) if spec.gpus_per_member else "",
+        "cpu": f"{spec.cpu_milli}m" if spec.cpu_milli else "",
+        "memory": f"{spec.memory_mib}Mi" if spec.memory_mib else "",
+    }
+    amounts = {resource: amount for resource, amount in asked.items() if amount}
+    if amounts:
+        container["resources"] = {"requests": amounts, "limits": dict(amounts)}
+    return container
+
+
+def next_attempt(spec: GangSpec, *, before: str) -> list[Obj]:
+    """JSON patch that leads a suspended Job on from attempt `before` to the spec's."""
+    metadata = "/spec/template/metadata"
+    return [
+        _test(_note("/metadata"), before),
+        _add(_note("/metadata"), str(spec.attempt)),
+        _add(f"{metadata}/annotations", notes_of(spec)),
+        _add("/spec/parallelism", spec.members),
+        _add("/spec/completions", spec.members),
+    ]
+
+
+def suspension(attempt: int, *, suspend: bool) -> list[Obj]:
+    """JSON patch that opens or suspends the Job, provided that it is of that attempt."""
+    return [_test(_note("/metadata"), str(attempt)), _add("/spec/suspend", suspend)]
+
+
+def as_made(release: MemberRelease) -> list[Obj]:
+    """JSON patch that opens the gate of a pod which is just as our own template made it."""
+    pod = {"spec": {"schedulingGates": [{"name": names.GATE}], "tolerations": [_GPU_TOLERATION]}}
+    return as_found(release, pod)
+
+
+def as_found(release: MemberRelease, pod: Obj) -> list[Obj]:
+    """JSON patch that opens the gate of `pod`, which has one, whatever else stands on it.
+
+    One patch: the pod must not be seen without a gate before it has its node.
+    """
+    spec = pod["spec"]
+    gate = f"/spec/schedulingGates/{gates_of(pod).index(names.GATE)}"
+    selector = {**(spec.get("nodeSelector") or {}), names.HOSTNAME: release.node}
+    pool: Obj = (
+        _add("/spec/tolerations/-", _POOL_TOLERATION)
+        if spec.get("tolerations")
+        else _add("/spec/tolerations", [_POOL_TOLERATION])
+    )
+    return [
+        _test("/metadata/uid", release.pod_uid),
+        _test(_note("/metadata"), str(release.attempt)),
+        _test(f"{gate}/name", names.GATE),
+        _add("/spec/nodeSelector", selector),
+        pool,
+        _add(f"/metadata/annotations/{_escaped(names.DEVICES)}", devices_of(release)),
+        {"op": "remove", "path": gate},
+    ]
+
+
+def gates_of(pod: Obj) -> list[str]:
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
+
+
+def devices_of(release: MemberRelease) -> str:
+    return ",".join(str(index) for index in release.devices)
+
+
+def _note(metadata: str) -> str:
+    return f"{metadata}/annotations/{_escaped(names.ATTEMPT)}"
+
+
+def _escaped(name: str) -> str:
+    """A name as one step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _test(path: str, value: Any) -> Obj:
+    return {"op": "test", "path": path, "value": value}
+
+
+def _add(path: str, value: Any) -> Obj:
+    """`add` replaces what is there, and does not mind if nothing is."""
+    return {"op": "add", "path": path, "value": value}

@@ -1,0 +1,205 @@
+"""Kubernetes objects to values: pure, and forgiving of what others leave out."""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from topology.kube import names, quantities
+from topology.kube.values import GpuSeen, GroupSeen, MemberSeen, NodeSeen
+from topology.kube.wire import Obj
+
+_TOLERATED = frozenset({names.POOL, names.GPU})
+_SAID_ELSEWHERE = names.NOT_READY | {names.CORDONED}
+_POD_ENDED = {"Succeeded": "succeeded", "Failed": "failed"}
+_MESSAGE_LENGTH = 300
+
+
+def version_of(obj: Obj) -> int:
+    """The resourceVersion; 0 when there is none."""
+    text = obj.get("metadata", {}).get("resourceVersion") or "0"
+    return int(text) if text.isdecimal() else 0
+
+
+def instant(text: str | None) -> datetime | None:
+    """An RFC 3339 time stamp."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def node_seen(obj: Obj, *, gone: bool = False) -> NodeSeen:
+    labels = obj["metadata"].get("labels") or {}
+    room = obj.get("status", {}).get("allocatable") or {}
+    taints = obj.get("spec", {}).get("taints") or []
+    gpus = gpus_of(obj)
+    memory = labels.get(names.GPU_MEMORY, "")
+    return NodeSeen(
+        name=obj["metadata"]["name"],
+        uid=obj["metadata"].get("uid", ""),
+        version=version_of(obj),
+        cpu_milli=quantities.milli(room.get("cpu", "0")),
+        memory_mib=quantities.mebibytes(room.get("memory", "0")),
+        gpu_count=quantities.whole(room.get(names.GPU, "0")),
+        is_cordoned=bool(obj.get("spec", {}).get("unschedulable")),
+        is_ready=_is_ready(obj),
+        gpu_product=labels.get(names.GPU_PRODUCT, "") or (gpus[0].model if gpus else ""),
+        gpu_memory_mib=int(memory) if memory.isdecimal() else _memory_of(gpus),
+        rack=_first(labels, names.RACK),
+        fabric=_first(labels, names.FABRIC),
+        nvlink_domain=_first(labels, names.NVLINK_DOMAIN),
+        gpus=gpus,
+        taints=tuple(_taint(t) for t in taints if t["key"] not in _TOLERATED | _SAID_ELSEWHERE),
+        gone=gone,
+    )
+
+
+def gpus_of(node: Obj) -> tuple[GpuSeen, ...]:
+    """The devices that the node's annotation lists, by index.
+
+    A node without the annotation is taken to have as many as its capacity, all alike and joined,
+    under names of our own.
+    """
+    text = (node["metadata"].get("annotations") or {}).get(names.GPUS)
+    if text:
+        return tuple(sorted((_gpu(gpu) for gpu in json.loads(text)), key=lambda gpu: gpu.index))
+    labels = node["metadata"].get("labels") or {}
+    status = node.get("status", {})
+    room = status.get("capacity") or status.get("allocatable") or {}
+    model = labels.get(names.GPU_PRODUCT, "")
+    count = quantities.whole(room.get(names.GPU, "0"))
+    return tuple(GpuSeen(index=n, uuid=f"unknown-{n}", model=model) for n in range(count))
+
+
+def member_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | None:
+    """A pod of ours; None for any other.
+
+    One that had ended keeps how it ended when it goes: its phase is "gone" only if it had not.
+    """
+    meta, status = obj["metadata"], obj.get("status", {})
+    labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+    rank, attempt = notes.get(names.RANK, ""), notes.get(names.ATTEMPT, "")
+    if names.JOB not in labels or not rank.isdecimal() or not attempt.isdecimal():
+        return None
+    gates = [gate["name"] for gate in obj["spec"].get("schedulingGates") or []]
+    main = _main_container(status)
+    ended = (main.get("state") or {}).get("terminated") or {}
+    running = (main.get("state") or {}).get("running") or {}
+    return MemberSeen(
+        namespace=meta.get("namespace", ""),
+        job=labels[names.JOB],
+        group=labels.get(names.GROUP, ""),
+        attempt=int(attempt),
+        rank=int(rank),
+        pod_name=meta["name"],
+        pod_uid=meta["uid"],
+        version=version_of(obj),
+        phase=_phase(obj, gates, gone=gone),
+        node=obj["spec"].get("nodeName") or "",
+        bound_at=instant(_condition(status, "PodScheduled", "True").get("lastTransitionTime")),
+        started_at=instant(ended.get("startedAt") or running.get("startedAt")),
+        ended_at=instant(ended.get("finishedAt")),
+        exit_code=ended.get("exitCode"),
+        message=_message(status, main)[:_MESSAGE_LENGTH],
+        stopping=bool(meta.get("deletionTimestamp")),
+        foreign_gates=tuple(gate for gate in gates if gate != names.GATE),
+    )
+
+
+def group_seen(obj: Obj, *, gone: bool = False) -> GroupSeen | None:
+    """A Job of ours; None for any other."""
+    meta, status = obj["metadata"], obj.get("status", {})
+    labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+    attempt = notes.get(names.ATTEMPT, "")
+    if names.JOB not in labels or names.GROUP not in labels or not attempt.isdecimal():
+        return None
+    failed = _condition(status, "Failed", "True")
+    complete = _condition(status, "Complete", "True")
+    return GroupSeen(
+        namespace=meta.get("namespace", ""),
+        job=labels[names.JOB],
+        group=labels[names.GROUP],
+        attempt=int(attempt),
+        version=version_of(obj),
+        outcome="failed" if failed else "complete" if complete else "",
+        reason=(failed or complete).get("reason", ""),
+        is_suspended=bool(obj["spec"].get("suspend")),
+        gone=gone,
+    )
+
+
+def _phase(pod: Obj, gates: list[str], *, gone: bool) -> str:
+    said = pod.get("status", {}).get("phase", "Pending")
+    if said in _POD_ENDED:
+        return _POD_ENDED[said]
+    if gone:
+        return "gone"
+    if names.GATE in gates:
+        return "gated"
+    if not pod["spec"].get("nodeName"):
+        return "binding"
+    return "bound" if said == "Pending" else "running"
+
+
+def _message(status: Obj, main: Obj) -> str:
+    """The most telling thing that the pod says about itself; empty when all is well."""
+    state = main.get("state") or {}
+    ended, waiting = state.get("terminated") or {}, state.get("waiting") or {}
+    unplaced = _condition(status, "PodScheduled", "False")
+    if status.get("reason") or status.get("message"):
+        return _sentence(status)
+    if ended and ended.get("exitCode") != 0:
+        return _sentence(ended)
+    if waiting.get("message"):
+        return _sentence(waiting)
+    return "" if unplaced.get("reason") == "SchedulingGated" else _sentence(unplaced)
+
+
+def _sentence(said: Obj) -> str:
+    return ": ".join(part for part in (said.get("reason"), said.get("message")) if part)
+
+
+def _main_container(status: Obj) -> Obj:
+    statuses: list[Obj] = status.get("containerStatuses") or []
+    named = [own for own in statuses if own.get("name") == names.MAIN]
+    return (named or statuses or [{}])[0]
+
+
+def _condition(status: Obj, kind: str, value: str) -> Obj:
+    """The condition of that type and value; {} when there is none."""
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == kind and condition.get("status") == value:
+            return dict(condition)
+    return {}
+
+
+def _is_ready(node: Obj) -> bool:
+    """What its Ready condition says; before there is one, whether a taint says otherwise."""
+    for condition in node.get("status", {}).get("conditions") or []:
+        if condition.get("type") == "Ready":
+            return bool(condition.get("status") == "True")
+    taints = node.get("spec", {}).get("taints") or []
+    return names.NOT_READY.isdisjoint(taint["key"] for taint in taints)
+
+
+def _taint(taint: Obj) -> dict[str, str]:
+    return {"key": taint["key"], "value": taint.get("value") or "", "effect": taint["effect"]}
+
+
+def _gpu(said: dict[str, Any]) -> GpuSeen:
+    memory = said.get("memory_mib")
+    return GpuSeen(
+        index=int(said["index"]),
+        uuid=str(said["uuid"]),
+        model=str(said.get("model", "")),
+        memory_mib=None if memory is None else int(memory),
+        island=int(said.get("island", 0)),
+        numa=int(said.get("numa", -1)),
+        healthy=bool(said.get("healthy", True)),
+    )
+
+
+def _memory_of(gpus: tuple[GpuSeen, ...]) -> int | None:
+    return gpus[0].memory_mib if gpus else None
+
+
+def _first(labels: dict[str, str], keys: Iterable[str]) -> str:
+    return next((labels[key] for key in keys if labels.get(key)), "")

@@ -1,0 +1,80 @@
+"""The Kubernetes API as requests and answers, whoever carries them."""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Obj = dict[str, Any]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+PAGE = 500
+GONE = 410
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call. `kind` is the content type of the body."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    kind: str = "application/json"
+
+
+class ApiError(Exception):
+    """The cluster answered, and the answer is no. `reason` is Kubernetes' own word for why."""
+
+    def __init__(self, status: int, *, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+class Stream(Protocol):
+    """The lines of a watch; iteration ends when the server, or `close`, ends it."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def close(self) -> None:
+        """End it now, from whichever thread."""
+
+
+class Wire(Protocol):
+    def ask(self, request: Request) -> Obj:
+        """The answer, after some more tries where the cluster was busy or away.
+
+        ApiError: refused. ClusterAway: no answer, or none but "later".
+        """
+
+    def follow(self, request: Request, *, quiet_seconds: float) -> Stream:
+        """Lines as they come; silence for longer than that is ClusterAway, as is a broken line."""
+
+
+def pages(wire: Wire, path: str, *, selector: str = "") -> Iterator[Obj]:
+    """The pages of a list, all of one instant. ApiError 410 when that is too long ago to go on."""
+    query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+    page = wire.ask(Request(method="GET", path=path, query=query))
+    yield page
+    while further := page["metadata"].get("continue"):
+        request = Request(method="GET", path=path, query={**query, "continue": further})
+        page = wire.ask(request)
+        yield page
+
+
+class Backoff:
+    """Waits that double from `first` to `most` seconds, spread so that callers do not march."""
+
+    def __init__(self, *, first: float, most: float) -> None:
+        self._first, self._most = first, most
+        self._next = first
+
+    def reset(self) -> None:
+        self._next = self._first
+
+    def seconds(self) -> float:
+        """How long to wait this time: at least half of what doubling says."""
+        ceiling, self._next = self._next, min(self._next * 2, self._most)
+        return random.uniform(ceiling / 2, ceiling)  # noqa: S311 - spreads load, hides nothing
