@@ -1,0 +1,106 @@
+"""Where in the tree of racks, blocks and fabrics the members of a gang go.
+
+One domain of a level takes the whole gang if one can, and the one is chosen that is left with least
+room; otherwise as few domains as possible do. The same rule then holds inside each of them, down to
+the node.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduling.engine.arrays import IntArray
+from scheduling.engine.fleet import Fleet
+from scheduling.engine.jobs import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The lowest level to stay inside if possible, and the one to stay inside in any case."""
+
+    preferred: Level = Level.NODE
+    required: Level | None = None
+
+
+ANYWHERE: Final = Wish()
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What nodes offer one gang. slots: (N,) members that fit; left: (N,) what to use up first."""
+
+    fleet: Fleet
+    slots: IntArray
+    left: IntArray
+
+
+def spread(room: Room, count: int, wish: Wish) -> IntArray | None:
+    """Members per node (N,) for `count` equal members, or None if they do not fit as required."""
+    if int(room.slots.sum()) < count:
+        return None
+    nodes = np.flatnonzero(room.slots)
+    home = _home(room, nodes, count, wish)
+    if home is None:
+        return None
+    members = np.zeros_like(room.slots)
+    _fill(room, home, count, wish.preferred, members)
+    return members
+
+
+def _home(room: Room, nodes: IntArray, count: int, wish: Wish) -> IntArray | None:
+    """Nodes of the smallest domain that holds the gang; all of them where none does and may not."""
+    top = Level.FABRIC if wish.required is None else wish.required
+    lowest = min(wish.preferred, top)
+    for level in Level:
+        if not lowest <= level <= top:
+            continue
+        domain = room.fleet.domains(level)[nodes]
+        sums = np.bincount(domain, weights=room.slots[nodes])
+        if sums.max() < count:
+            continue
+        holds = np.flatnonzero(sums >= count)
+        if level == wish.preferred:
+            left = np.bincount(domain, weights=room.left[nodes])
+            tightest: IntArray = nodes[domain == holds[np.argmin(left[holds])]]
+            return tightest
+        inside: list[IntArray] = [nodes[domain == index] for index in holds]
+        return min(inside, key=lambda own: _room_left(room, own, count, wish.preferred))
+    return nodes if wish.required is None else None
+
+
+def _room_left(room: Room, nodes: IntArray, count: int, preferred: Level) -> tuple[int, int, int]:
+    """How good a home the nodes are: domains of the preferred level needed, then room left."""
+    sums = np.bincount(room.fleet.domains(preferred)[nodes], weights=room.slots[nodes])
+    falling = np.sort(sums)[::-1]
+    needed = int(np.searchsorted(np.cumsum(falling), count)) + 1
+    return needed, int(room.left[nodes].sum()), int(nodes[0])
+
+
+def _fill(room: Room, nodes: IntArray, count: int, level: Level, members: IntArray) -> None:
+    """Put `count` members on `nodes`, in as few domains of `level` as possible, then below it."""
+    if level == Level.NODE:
+        for index, amount in _fewest(room.slots[nodes], room.left[nodes], count):
+            members[nodes[index]] += amount
+        return
+    names, domain = np.unique(room.fleet.domains(level)[nodes], return_inverse=True)
+    sums = np.bincount(domain, weights=room.slots[nodes], minlength=len(names)).astype(np.int64)
+    left = np.bincount(domain, weights=room.left[nodes], minlength=len(names)).astype(np.int64)
+    for index, amount in _fewest(sums, left, count):
+        _fill(room, nodes[domain == index], amount, Level(level - 1), members)
+
+
+def _fewest(slots: IntArray, left: IntArray, count: int) -> list[tuple[int, int]]:
+    """(index, members) of as few places as hold `count`: the largest, the last one the tightest."""
+    chosen: list[tuple[int, int]] = []
+    falling = np.lexsort((np.arange(len(slots)), left, -slots))
+    taken = np.zeros(len(slots), dtype=np.bool_)
+    for index in falling.tolist():
+        enough = np.flatnonzero((slots >= count) & ~taken)
+        if len(enough):
+            best = enough[np.argmin(left[enough])]
+            return [*chosen, (int(best), count)]
+        chosen.append((index, int(slots[index])))
+        taken[index] = True
+        count -= int(slots[index])
+    return chosen
