@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 
 from portal.core.errors import Refused
 from scheduling.models import Job
+from scheduling.querysets import JobQuerySet
 from scheduling.services.requests import GroupRequest, JobRequest
 from scheduling.services.submission import submit_job
 from scheduling.simulation.trace import TraceJob, members_of
@@ -136,5 +137,5 @@ def last_round(cluster: Cluster, name: str) -> int:
     return int(number) if number.isdigit() else 0
 
 
-def _fed(cluster: Cluster, name: str):  # noqa: ANN202 - a queryset, whose type Django does not name
+def _fed(cluster: Cluster, name: str) -> JobQuerySet:
     return Job.objects.filter(cluster=cluster, external_id__startswith=f"{name}/")
