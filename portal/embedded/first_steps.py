@@ -38,10 +38,10 @@ def sign_in_link(options: demo.Options, env: Mapping[str, str]) -> str:
     """An address that signs the demo's operator in, once."""
     command = ("manage.py", "sign_in_link", "--user", demo.USER)
     printed = run_to_end(demo.python(options, env, "sign-in-link", *command))
-    paths = [line.strip() for line in printed.splitlines() if line.strip().startswith("/")]
-    if not paths:
+    links = [line for line in printed.split() if line.startswith(options.address)]
+    if not links:
         raise CannotStart(f"No sign-in link was made:\n{printed}")
-    return options.address + paths[-1]
+    return links[-1]
 
 
 def run_to_end(program: Program) -> str:
