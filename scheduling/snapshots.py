@@ -27,6 +27,7 @@ from tenants.models import Cohort, Quota, Tenant
 from topology.models import Cluster, Gpu, Node, ResourceFlavor
 
 WHOLE_GPU_MILLI = 1000
+NO_FLAVOR = "none"  # the last flavor: of nodes that have none, in which nobody has quota
 
 
 def take(cluster: Cluster, *, at: datetime) -> Snapshot:
@@ -37,7 +38,7 @@ def take(cluster: Cluster, *, at: datetime) -> Snapshot:
     rows = _Rows(cluster)
     return Snapshot.of(
         taken_at=seconds(at),
-        flavors=tuple(flavor.name for flavor in rows.flavors),
+        flavors=(*(flavor.name for flavor in rows.flavors), NO_FLAVOR),
         **_nodes(rows),
         **_gpus(rows),
         **_domains(rows),
@@ -128,6 +129,10 @@ class _Rows:
     def flavor_at(self) -> dict[int, int]:
         return {flavor.pk: index for index, flavor in enumerate(self.flavors)}
 
+    def flavor_of(self, node: Node) -> int:
+        """Index of the flavor of `node`; the last one where it has none."""
+        return self.flavor_at.get(node.flavor_id, len(self.flavors))
+
     @cached_property
     def cohort_at(self) -> dict[int, int]:
         """Rows of the quota table: cohorts come after the tenants."""
@@ -151,7 +156,7 @@ def _nodes(rows: _Rows) -> dict[str, Any]:
     return {
         "node_ids": tuple(node.pk for node in rows.nodes),
         "node_names": tuple(node.name for node in rows.nodes),
-        "node_flavor": [rows.flavor_at.get(node.flavor_id, UNKNOWN) for node in rows.nodes],
+        "node_flavor": [rows.flavor_of(node) for node in rows.nodes],
         "node_open": [node.is_open for node in rows.nodes],
         "capacity": capacity,
         # A node whose room shrank under its jobs has none left, not less than none.
@@ -228,7 +233,7 @@ def _domains(rows: _Rows) -> dict[str, Any]:
 
 def _quotas(rows: _Rows) -> Quotas:
     """Every tenant is limited to what its quotas say; without any it has nothing of its own."""
-    shape = (len(rows.tenants) + len(rows.cohorts), max(1, len(rows.flavors)))
+    shape = (len(rows.tenants) + len(rows.cohorts), len(rows.flavors) + 1)
     nominal = np.zeros(shape, dtype=np.int64)
     borrowing, lending = np.full(shape, UNLIMITED), np.full(shape, UNLIMITED)
     for quota in rows.quotas:
