@@ -1,15 +1,27 @@
 """Doors for the broker: fixed names, ids by keyword, one call each. Each may run twice."""
 
+from typing import Any
+
 from celery import shared_task
-from topology.kube.live import connect
 
 from portal.core.clock import now
+from portal.core.errors import ClusterAway
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling import cycle
 from scheduling.models import Job
 from scheduling.services import binding, reconciling
+from topology.kube.live import connect
 from topology.models import Cluster
 from topology.services.cycle_request import ask_for_cycle
+
+# A cluster that is away for seconds is asked again soon; after that the beat asks.
+_PATIENT: dict[str, Any] = {
+    "ignore_result": True,
+    "autoretry_for": (ClusterAway,),
+    "retry_backoff": 1,
+    "retry_jitter": True,
+    "max_retries": 3,
+}
 
 
 @shared_task(name="scheduling.run_cycle", ignore_result=True)
@@ -25,21 +37,21 @@ def run_cycles() -> None:
         ask_for_cycle(cluster_id)
 
 
-@shared_task(name="scheduling.bind_job", ignore_result=True)
+@shared_task(name="scheduling.bind_job", **_PATIENT)
 def bind_job(*, job_id: int, attempt: int) -> None:
     """Carry out one start; what is left undone the beat finds."""
     cluster = Cluster.objects.get(jobs=job_id)
     binding.bind(job_id, attempt, connect(cluster.kubeconfig_path), at=now(cluster))
 
 
-@shared_task(name="scheduling.stop_job", ignore_result=True)
+@shared_task(name="scheduling.stop_job", **_PATIENT)
 def stop_job(*, job_id: int) -> None:
     """Remove what a stopping or ended job still has in its cluster."""
     cluster = Job.objects.select_related("cluster").get(pk=job_id).cluster
     binding.remove(job_id, connect(cluster.kubeconfig_path), clock=lambda: now(cluster))
 
 
-@shared_task(name="scheduling.look_after_job", ignore_result=True)
+@shared_task(name="scheduling.look_after_job", **_PATIENT)
 def look_after_job(*, job_id: int) -> None:
     """Find out what became of a job that lost a member."""
     cluster = Cluster.objects.get(jobs=job_id)
