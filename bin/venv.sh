@@ -5,7 +5,7 @@
 # Compiled modules are kept, or each of a dozen processes would compile the same ones at each start.
 unset PYTHONDONTWRITEBYTECODE
 
-say() { printf '%s\n' "$*" >&2; }
+say() { printf '%s\n' "$@" >&2; }
 
 fail() {
     say "" "$@"
@@ -24,7 +24,7 @@ PYTHON
 find_python() {
     local candidate
     for candidate in python3.11 python3.12 python3.13 python3; do
-        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        if "$candidate" -c 'import ssl, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             "$candidate" -c 'import sys; print(sys.executable)'
             return
         fi

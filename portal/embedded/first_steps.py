@@ -8,13 +8,17 @@ from portal.embedded import demo
 from portal.embedded.programs import CannotStart, Program, kill_group, last_lines, spawn
 from portal.embedded.terminal import step
 
-_DECIDES = ("*/migrations/*.py", "*/management/commands/seed_demo.py", "requirements/runtime.txt")
+_DECIDES = (
+    *("*/migrations/*.py", "portal/*/migrations/*.py"),
+    *("portal/site/seed.py", "portal/site/management/commands/seed_demo.py"),
+    "requirements/runtime.txt",
+)
 
 
 def prepare_database(options: demo.Options, env: Mapping[str, str]) -> None:
     """Make the tables and the demo data; nothing when this very code has done so before."""
     mark = options.data / "prepared"
-    state = fingerprint(demo.ROOT, salt=env["DATABASE_URL"])
+    state = fingerprint(demo.ROOT, salt=env["DATABASE_URL"] + env["MUSTER_SIMCLUSTER_URL"])
     if mark.exists() and mark.read_text() == state:
         return
     with step("Making the tables"):

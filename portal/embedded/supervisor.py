@@ -54,7 +54,7 @@ class Supervisor:
 
     def start(self, program: Program, *, within: float = 30) -> None:
         """Start a program and wait until it is ready; from then on it is kept running."""
-        trim_log(program, limit=LARGEST_LOG // 10)
+        trim_log(program, limit=0)  # a log for each run, and the one before
         process = spawn(program, keep_open=self._keep_open)
         self._children.append(Child(program, process, time.monotonic()))
         wait_until_ready(process, program, within=within)
