@@ -3,8 +3,12 @@ from functools import partial
 
 from celery import current_app
 from django.db import transaction
+from kombu.exceptions import OperationalError
 
 logger = logging.getLogger(__name__)
+
+# Once more at once: a pooled connection may be to a broker that has been restarted since.
+_ONCE_MORE = {"max_retries": 1, "interval_start": 0}
 
 
 def send_on_commit(task_name: str, **kwargs: int | str) -> None:
@@ -15,6 +19,6 @@ def send_on_commit(task_name: str, **kwargs: int | str) -> None:
 def _send(task_name: str, kwargs: dict[str, int | str]) -> None:
     """A broker that is down delays the work; the beat finds it."""
     try:
-        current_app.send_task(task_name, kwargs=kwargs, retry=False)
-    except current_app.connection_for_write().recoverable_connection_errors as error:
+        current_app.send_task(task_name, kwargs=kwargs, retry=True, retry_policy=_ONCE_MORE)
+    except OperationalError as error:
         logger.warning("%s was not queued, the beat will find it: %s", task_name, error)
