@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from topology.kube import names, quantities
-from topology.kube.values import GpuSeen, GroupSeen, MemberSeen, NodeSeen
+from topology.kube.values import ClockSeen, GpuSeen, GroupSeen, MemberSeen, NodeSeen
 from topology.kube.wire import Obj
 
 _TOLERATED = frozenset({names.POOL, names.GPU})
@@ -124,6 +124,14 @@ def group_seen(obj: Obj, *, gone: bool = False) -> GroupSeen | None:
         is_suspended=bool(obj["spec"].get("suspend")),
         gone=gone,
     )
+
+
+def clock_seen(answer: Obj, *, wall: datetime) -> ClockSeen:
+    """What a simulated cluster says of its clock; {} of a cluster that keeps the wall's."""
+    if not answer:
+        return ClockSeen(at=None, wall=wall)
+    speed = 0.0 if answer.get("frozen") else float(answer["speed"])
+    return ClockSeen(at=instant(answer["now"]), wall=wall, speed=speed)
 
 
 def _phase(pod: Obj, gates: list[str], *, gone: bool) -> str:

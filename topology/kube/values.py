@@ -6,7 +6,7 @@ so an older report can be told from a newer one.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +112,17 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSeen:
-    """What a simulated cluster's clock showed when the wall clock showed `wall`; 0 is frozen."""
+    """The cluster answered when the wall clock showed `wall`, and its own clock showed `at`.
 
-    at: datetime
+    at: None for a cluster that has no clock but the wall's.
+    speed: of a simulated clock; 0 while it stands still.
+    slack: how far off `wall` may be, as half of the time that the answer took.
+    """
+
+    at: datetime | None
     wall: datetime
-    speed: float
+    speed: float = 1.0
+    slack: timedelta = timedelta(0)
 
 
 Seen = NodeSeen | MemberSeen | GroupSeen | Listed | ClockSeen

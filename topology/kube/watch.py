@@ -1,0 +1,263 @@
+"""A cluster's events as values; it calls nobody, one takes from it.
+
+Each kind is listed, then watched from that list on, in a thread of its own; all feed one bounded
+queue, so that a slow taker slows the readers down rather than filling memory. Within a kind values
+come in the cluster's order; between kinds there is no order.
+
+A watch that ends without a word goes on from the last version seen. A version that the cluster no
+longer has, or a cluster that was out of reach (and may have come back as another), means a new
+list; `Listed` then says what is there, so that the rest can be taken for gone.
+"""
+
+import json
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from portal.core.errors import ClusterAway
+from topology.kube import names, parse
+from topology.kube.values import ClockSeen, Listed, Seen
+from topology.kube.wire import GONE, ApiError, Backoff, Obj, Request, Stream, Wire, pages
+
+logger = logging.getLogger(__name__)
+
+QUEUE_LENGTH = 2000
+WATCH_SECONDS = 290  # asked of the server; below the five minutes of common proxies
+QUIET_SECONDS = 90.0  # bookmarks come once a minute: longer silence is a dead line
+SHORT_SECONDS = 1.0  # a watch that ends sooner is not asked for again at once
+CLOCK_SECONDS = 1.0
+PULSE_SECONDS = 10.0
+_TURN_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What is followed: `read` makes the value of an object, or None of one that is not ours."""
+
+    name: str
+    path: str
+    selector: str
+    read: Callable[..., Seen | None]
+    key: Callable[[Obj], str]
+
+
+def _group_key(job: Obj) -> str:
+    labels = job["metadata"].get("labels") or {}
+    return f"{labels.get(names.JOB)}/{labels.get(names.GROUP)}"
+
+
+NODES = Kind(
+    name="nodes",
+    path="/api/v1/nodes",
+    selector="",
+    read=parse.node_seen,
+    key=lambda node: str(node["metadata"]["name"]),
+)
+MEMBERS = Kind(
+    name="members",
+    path="/api/v1/pods",
+    selector=names.JOB,
+    read=parse.member_seen,
+    key=lambda pod: str(pod["metadata"]["uid"]),
+)
+GROUPS = Kind(
+    name="groups",
+    path="/apis/batch/v1/jobs",
+    selector=names.JOB,
+    read=parse.group_seen,
+    key=_group_key,
+)
+
+
+class ClusterWatch:
+    """`with ClusterWatch(…) as watch: for seen in watch: …`, until `stop` is set.
+
+    wire: called before each list, so that a cluster that has moved is found again.
+    wall: the wall clock.
+    has_clock: the cluster is simulated, and its clock is to be read.
+    """
+
+    def __init__(
+        self,
+        wire: Callable[[], Wire],
+        *,
+        wall: Callable[[], datetime],
+        stop: threading.Event,
+        has_clock: bool = False,
+    ) -> None:
+        self._wire = wire
+        self._wall = wall
+        self._stop = stop
+        self._ended = threading.Event()
+        self._has_clock = has_clock
+        self._queue: queue.Queue[Seen] = queue.Queue(QUEUE_LENGTH)
+        self._streams: set[Stream] = set()
+        self._clock_read = threading.Event()  # times of the cluster mean little before
+        self._threads = [
+            threading.Thread(target=self._follow, args=(kind,), name=kind.name, daemon=True)
+            for kind in (NODES, GROUPS, MEMBERS)
+        ]
+        self._threads.append(threading.Thread(target=self._pulse, name="pulse", daemon=True))
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        for stream in list(self._streams):
+            stream.close()
+        deadline = time.monotonic() + 0.5
+        for thread in self._threads:
+            # One that is left sits in a call, and ends after it or with the process.
+            thread.join(timeout=max(0.0, deadline - time.monotonic()))
+
+    def __iter__(self) -> Iterator[Seen]:
+        while not self._stop.is_set():
+            try:
+                yield self._queue.get(timeout=_TURN_SECONDS)
+            except queue.Empty:
+                continue
+
+    def _follow(self, kind: Kind) -> None:
+        """List and watch one kind until the end."""
+        backoff = Backoff(first=0.2, most=5.0)
+        version: int | None = None
+        while not self._ended.is_set():
+            try:
+                wire = self._wire()
+                if version is None:
+                    self._wait_for_clock()
+                    version = self._list(wire, kind)
+                    logger.info("%s listed, as of version %s", kind.name, version)
+                    backoff.reset()
+                version = self._watch(wire, kind, version)
+            except (ClusterAway, ApiError) as error:
+                version = None
+                if not self._ended.is_set():
+                    self._pause(kind, error, backoff)
+
+    def _pause(self, kind: Kind, error: Exception, backoff: Backoff) -> None:
+        expired = isinstance(error, ApiError) and error.status == GONE
+        if expired:
+            logger.info("%s are listed anew: %s", kind.name, error)
+        else:
+            logger.warning("%s cannot be followed now: %s", kind.name, error)
+        self._ended.wait(backoff.seconds())
+
+    def _wait_for_clock(self) -> None:
+        while not self._ended.is_set() and not self._clock_read.wait(_TURN_SECONDS):
+            pass
+
+    def _list(self, wire: Wire, kind: Kind) -> int:
+        """Put all there is, then say so; the version that the list is of."""
+        keys, version = set(), 0
+        for page in pages(wire, kind.path, selector=kind.selector):
+            version = parse.version_of(page)
+            for obj in page["items"]:
+                keys.add(kind.key(obj))
+                self._read(kind, obj, gone=False)
+        self._put(Listed(kind=kind.name, keys=frozenset(keys), version=version))
+        return version
+
+    def _watch(self, wire: Wire, kind: Kind, version: int) -> int:
+        """Put what changes after `version`; the last version seen when the watch ends.
+
+        ApiError, ClusterAway: it cannot go on from there.
+        """
+        began = time.monotonic()
+        stream = wire.follow(_watch_request(kind, version), quiet_seconds=QUIET_SECONDS)
+        self._streams.add(stream)
+        try:
+            for line in stream:
+                version = self._take(kind, line) or version
+                if self._ended.is_set():
+                    break
+        except ClusterAway as error:
+            logger.info("%s are watched on from version %s: %s", kind.name, version, error)
+        finally:
+            self._streams.discard(stream)
+            stream.close()
+        if time.monotonic() - began < SHORT_SECONDS:
+            self._ended.wait(_TURN_SECONDS)
+        return version
+
+    def _take(self, kind: Kind, line: bytes) -> int:
+        """Put what one line says; its version, or 0."""
+        if not line.strip():
+            return 0
+        event: dict[str, Any] = json.loads(line)
+        what, obj = event["type"], event["object"]
+        if what == "ERROR":
+            raise ApiError(
+                int(obj.get("code", 0)),
+                reason=obj.get("reason", ""),
+                message=obj.get("message", "the watch was ended"),
+            )
+        if what != "BOOKMARK":
+            self._read(kind, obj, gone=what == "DELETED")
+        return parse.version_of(obj)
+
+    def _read(self, kind: Kind, obj: Obj, *, gone: bool) -> None:
+        try:
+            seen = kind.read(obj, gone=gone)
+        except (ArithmeticError, KeyError, TypeError, ValueError):
+            name = obj.get("metadata", {}).get("name")
+            logger.exception("what %s/%s says is not understood", kind.name, name)
+            return
+        if seen is not None:
+            self._put(seen)
+
+    def _put(self, seen: Seen) -> None:
+        while not self._ended.is_set():
+            try:
+                self._queue.put(seen, timeout=_TURN_SECONDS)
+            except queue.Full:
+                continue
+            return
+
+    def _pulse(self) -> None:
+        """Say from time to time that the cluster answers, and what its own clock shows."""
+        seconds = CLOCK_SECONDS if self._has_clock else PULSE_SECONDS
+        while not self._ended.is_set():
+            try:
+                self._put(self._ask_time(self._wire()))
+                self._clock_read.set()
+            except ApiError as error:
+                logger.warning("the cluster tells no time: %s", error)
+                self._clock_read.set()
+            except ClusterAway as error:
+                logger.debug("no pulse: %s", error)  # the lists say it louder
+            self._ended.wait(seconds)
+
+    def _ask_time(self, wire: Wire) -> ClockSeen:
+        """The answer is taken to be of the middle of the call."""
+        path = "/simcluster/clock" if self._has_clock else "/version"
+        before = self._wall()
+        answer = wire.ask(Request(method="GET", path=path))
+        slack = (self._wall() - before) / 2
+        seen = parse.clock_seen(answer if self._has_clock else {}, wall=before + slack)
+        return replace(seen, slack=slack)
+
+
+def _watch_request(kind: Kind, version: int) -> Request:
+    query = {
+        "watch": "true",
+        "resourceVersion": str(version),
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": str(WATCH_SECONDS),
+    }
+    selector = {"labelSelector": kind.selector} if kind.selector else {}
+    return Request(method="GET", path=kind.path, query=query | selector)
