@@ -20,6 +20,7 @@ LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 107
 def account_for_servers() -> Account | None:
     """Whom PostgreSQL runs as: nobody in particular for root, the caller (None) for anyone else."""
     if os.geteuid() != 0:
+        _require_a_name(os.geteuid())
         return None
     for name in UNPRIVILEGED:
         with contextlib.suppress(KeyError):
@@ -31,6 +32,17 @@ def account_for_servers() -> Account | None:
         f" {' or '.join(UNPRIVILEGED)}. Run this as an ordinary user, add one with"
         " `useradd --system --user-group postgres`, or set DATABASE_URL to a server of your own."
     )
+
+
+def _require_a_name(uid: int) -> None:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        raise CannotStart(
+            f"PostgreSQL asks for the name of its user, and this machine has none for number {uid}."
+            " Run this as a user of the machine (or add a line to /etc/passwd),"
+            " or set DATABASE_URL to a server of your own."
+        ) from None
 
 
 def can_reach(account: Account | None, path: Path) -> bool:

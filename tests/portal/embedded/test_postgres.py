@@ -136,3 +136,10 @@ def test_programs_without_their_share_files_are_no_installation(tmp_path):
     (tmp_path / "postgres.bki").touch()
 
     assert postgres.inspect_folder(tmp_path) == postgres.Installation(tmp_path, 16)
+
+
+def test_a_user_without_a_name_is_told_what_to_do(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 2**31 - 7)
+
+    with pytest.raises(CannotStart, match="set DATABASE_URL to a server of your own"):
+        places.account_for_servers()
