@@ -1,0 +1,99 @@
+"""The command line: `python -m simcluster --nodes 6xH100-SXM:8 --speed 60 --port 6443`."""
+
+import argparse
+import logging
+import os
+import secrets
+import socket
+import sys
+import time
+from pathlib import Path
+
+from simcluster.clock import MAX_SPEED, Clock, seconds_of
+from simcluster.cluster import Cluster
+from simcluster.errors import UsageError
+from simcluster.fleet import NodeSpec, parse_nodes, read_fleet
+from simcluster.http import App
+from simcluster.kubeconfig import write_kubeconfig
+from simcluster.server import make_server
+from simcluster.world import Options
+
+HOST = "127.0.0.1"
+_USAGE_STATUS = 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit status: 0 after an orderly end, 2 for a wrong command line."""
+    try:
+        return _run(_parser().parse_args(arguments))
+    except UsageError as error:
+        sys.stderr.write(f"simcluster: {error}\n")
+        return _USAGE_STATUS
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="simcluster", description="A small simulated Kubernetes.")
+    add = parser.add_argument
+    add("--nodes", help="COUNTxMODEL:GPUS, comma separated: 6xH100-SXM:8,2xL40S:8")
+    add("--fleet", type=Path, help="JSON file with one object for each node, instead of --nodes")
+    add("--tainted", action="store_true", help="taint GPU nodes with muster.dev/pool=gpu")
+    add("--port", type=int, default=0, help="port of 127.0.0.1 (default: a free one)")
+    add("--token", default=os.environ.get("SIMCLUSTER_TOKEN"), help="bearer token")
+    add("--kubeconfig", type=Path, help="write a kubeconfig for kubectl to this file")
+    add("--speed", type=float, default=1.0, help="simulated seconds per second, at most 1000")
+    add("--frozen", action="store_true", help="start with the clock standing still")
+    add("--start-time", help="simulated time at the start, RFC 3339 (default: now)")
+    add("--start-seconds", type=float, default=2.0, help="from bound to running (default: 2)")
+    add("--run-seconds", type=int, default=60, help="run of pods that do not say (default: 60)")
+    add("--state", type=Path, help="keep the state in this file and go on from it")
+    return parser
+
+
+def _run(given: argparse.Namespace) -> int:
+    logging.basicConfig(level=logging.INFO, format="simcluster: %(message)s")
+    specs = _specs(given)
+    listener = _listen(given.port)
+    token = given.token or secrets.token_urlsafe(24)
+    url = f"http://{HOST}:{listener.getsockname()[1]}"
+    options = Options(
+        start_seconds=given.start_seconds, run_seconds=given.run_seconds, tainted=given.tainted
+    )
+    cluster = Cluster(_clock(given), options=options)
+    cluster.found(specs)
+    if given.kubeconfig:
+        write_kubeconfig(given.kubeconfig, url=url, token=token)
+    sys.stdout.write(f"simcluster: {len(specs)} nodes at {url}\n")
+    if not given.token and not given.kubeconfig:
+        sys.stdout.write(f"simcluster: token {token}\n")
+    sys.stdout.flush()
+    make_server(App(cluster, token=token)).run(sockets=[listener])
+    return 0
+
+
+def _specs(given: argparse.Namespace) -> list[NodeSpec]:
+    if given.fleet:
+        return read_fleet(given.fleet)
+    if not given.nodes:
+        raise UsageError("say which nodes: --nodes 6xH100-SXM:8,2xL40S:8 or --fleet FILE.json")
+    return parse_nodes(given.nodes)
+
+
+def _clock(given: argparse.Namespace) -> Clock:
+    if not 0 < given.speed <= MAX_SPEED:
+        raise UsageError(f"--speed must be above 0 and at most {MAX_SPEED:g}")
+    try:
+        start = seconds_of(given.start_time) if given.start_time else time.time()
+    except ValueError as error:
+        text = f"--start-time: {given.start_time!r} is no RFC 3339 time like 2026-01-05T08:00:00Z"
+        raise UsageError(text) from error
+    return Clock(start, speed=given.speed, frozen=given.frozen)
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return socket.create_server((HOST, port))
+    except (OSError, OverflowError) as error:
+        raise UsageError(
+            f"port {port} of {HOST} cannot be used ({error}); choose another with --port, or 0 "
+            "for a free one"
+        ) from error

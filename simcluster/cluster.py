@@ -1,0 +1,85 @@
+"""A whole simulated cluster: the world, its controllers, its API, and what it is born with."""
+
+from simcluster.api import Api
+from simcluster.clock import Clock
+from simcluster.errors import ApiError
+from simcluster.faults import Faults
+from simcluster.fleet import NodeSpec, node_object
+from simcluster.gc import GarbageCollector
+from simcluster.jobs import JobController
+from simcluster.kubelet import Kubelets
+from simcluster.nodes import NodeController
+from simcluster.objects import Obj, is_deleting, name_of
+from simcluster.requests import Target
+from simcluster.resources import CONFIGMAPS, NAMESPACES, NODES, SERVICE_ACCOUNTS, Resource
+from simcluster.scheduler import Scheduler
+from simcluster.store import Event
+from simcluster.world import Options, World
+from simcluster.writes import Write
+
+_BORN_WITH = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+class NamespaceController:
+    """Gives every namespace its default service account, as pods need it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._new: dict[str, None] = {}
+
+    def seen(self, event: Event) -> None:
+        if event.resource is NAMESPACES and event.kind == "ADDED":
+            self._new[name_of(event.obj)] = None
+
+    def act(self) -> bool:
+        new, self._new = self._new, {}
+        for name in new:
+            namespace = self._world.store.get(NAMESPACES, "", name)
+            if namespace is not None and not is_deleting(namespace):
+                self._make(SERVICE_ACCOUNTS, "default", namespace=name)
+                self._make(CONFIGMAPS, "kube-root-ca.crt", namespace=name)
+        return bool(new)
+
+    def _make(self, resource: Resource, name: str, *, namespace: str) -> None:
+        if self._world.store.get(resource, namespace, name) is None:
+            metadata = self._world.new_metadata(name, namespace=namespace)
+            head = {"apiVersion": resource.api_version, "kind": resource.kind}
+            self._world.store.put(resource, {**head, "metadata": metadata})
+
+
+class Cluster:
+    """Everything in one process and one thread; carried over HTTP by `http.py`."""
+
+    def __init__(self, clock: Clock, *, options: Options | None = None) -> None:
+        self.world = World(clock, options=options)
+        self.api = Api(self.world)
+        scheduler = Scheduler(self.world)
+        kubelets = Kubelets(self.world, scheduler)
+        nodes = NodeController(self.world, kubelets)
+        jobs = JobController(self.world, self.api.writer.create_quietly)
+        self.faults = Faults(self.world, self.api.watches, nodes=nodes, kubelets=kubelets)
+        self.world.controllers += [
+            NamespaceController(self.world),
+            GarbageCollector(self.world),
+            jobs,
+            scheduler,
+            kubelets,
+            nodes,
+        ]
+
+    def found(self, specs: list[NodeSpec]) -> None:
+        """Make the namespaces and nodes that are not there yet."""
+        for name in _BORN_WITH:
+            self._make(NAMESPACES, {"metadata": {"name": name}})
+        tainted = self.world.options.tainted
+        for number, spec in enumerate(specs):
+            node = node_object(spec, self.world.clock, number=number, tainted=tainted)
+            self._make(NODES, node)
+        self.world.settle()
+
+    def _make(self, resource: Resource, obj: Obj) -> None:
+        try:
+            self.api.writer.create(Target(resource=resource), obj, write=Write())
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise

@@ -1,0 +1,149 @@
+"""What the API server fills in when an object is created."""
+
+from simcluster.errors import forbidden
+from simcluster.jobpods import CONTROLLER_UID, JOB_NAME
+from simcluster.objects import Obj, gates_of, name_of, set_condition
+from simcluster.resources import JOBS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
+from simcluster.world import World
+
+_NODE_TROUBLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TROUBLE_SECONDS = 300
+_SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
+
+
+def fill_in(world: World, resource: Resource, obj: Obj) -> None:
+    """Complete a new object in place, as admission and defaulting do."""
+    if resource is PODS:
+        _fill_pod(world, obj)
+    elif resource is JOBS:
+        _fill_job(obj)
+    elif resource is NODES:
+        obj.setdefault("spec", {})
+        status = obj.setdefault("status", {})
+        if "capacity" in status:
+            status.setdefault("allocatable", dict(status["capacity"]))
+    elif resource is NAMESPACES:
+        obj["spec"] = {"finalizers": ["kubernetes"]}
+        obj["status"] = {"phase": "Active"}
+        labels = obj["metadata"].setdefault("labels", {})
+        labels["kubernetes.io/metadata.name"] = name_of(obj)
+    elif resource is PRIORITY_CLASSES:
+        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def fill_pod_spec(spec: Obj) -> None:
+    """Defaults of a pod spec, wherever it stands."""
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    for container in [*spec.get("containers", []), *(spec.get("initContainers") or [])]:
+        container.setdefault("resources", {})
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+        container.setdefault("terminationMessagePolicy", "File")
+        latest = ":" not in container.get("image", "").rsplit("/", 1)[-1]
+        container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+        for port in container.get("ports") or []:
+            port.setdefault("protocol", "TCP")
+        _fill_requests(container["resources"])
+
+
+def _fill_requests(resources: Obj) -> None:
+    """A limit without a request is one."""
+    if limits := resources.get("limits"):
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+
+
+def _fill_pod(world: World, pod: Obj) -> None:
+    spec = pod["spec"]
+    fill_pod_spec(spec)
+    spec.setdefault("serviceAccountName", "default")
+    spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    spec.setdefault("enableServiceLinks", True)
+    _fill_priority(world, pod)
+    _fill_tolerations(spec)
+    status: Obj = {"phase": "Pending", "qosClass": _qos_class(spec)}
+    if gates_of(pod):
+        condition = {
+            "lastProbeTime": None,
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }
+        set_condition(status, condition, at=world.clock.stamp())
+    pod["status"] = status
+
+
+def _fill_priority(world: World, pod: Obj) -> None:
+    spec = pod["spec"]
+    name = spec.get("priorityClassName") or ""
+    spec.setdefault("priority", _SYSTEM_PRIORITIES.get(name, 0))
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    if not name or name in _SYSTEM_PRIORITIES:
+        return
+    found = world.store.get(PRIORITY_CLASSES, "", name)
+    if found is None:
+        why = f"no PriorityClass with name {name} was found"
+        raise forbidden(PODS, name_of(pod), why=why)
+    spec["priority"] = found.get("value", 0)
+    spec["preemptionPolicy"] = found.get("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _fill_tolerations(spec: Obj) -> None:
+    tolerations = list(spec.get("tolerations") or [])
+    known = {t.get("key") for t in tolerations if t.get("effect") in {None, "", "NoExecute"}}
+    for key in _NODE_TROUBLE:
+        if key not in known and None not in known:
+            tolerations.append(
+                {
+                    "key": key,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _TROUBLE_SECONDS,
+                }
+            )
+    spec["tolerations"] = tolerations
+
+
+def _qos_class(spec: Obj) -> str:
+    resources = [container.get("resources") or {} for container in spec["containers"]]
+    if not any(r.get("requests") or r.get("limits") for r in resources):
+        return "BestEffort"
+    names = ("cpu", "memory")
+    same = all(
+        (r.get("limits") or {}).get(n) is not None and r["limits"][n] == r["requests"].get(n)
+        for r in resources
+        for n in names
+    )
+    return "Guaranteed" if same else "Burstable"
+
+
+def _fill_job(job: Obj) -> None:
+    spec = job["spec"]
+    template = spec.get("template") or {}
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    indexed_limit = spec.get("backoffLimitPerIndex") is not None
+    spec.setdefault("backoffLimit", 2147483647 if indexed_limit else 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    policy = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+    spec.setdefault("podReplacementPolicy", policy)
+    if isinstance(template.get("spec"), dict):
+        fill_pod_spec(template["spec"])
+    if not spec["manualSelector"] and isinstance(template, dict):
+        _fill_selector(job, template)
+    job["status"] = {}
+
+
+def _fill_selector(job: Obj, template: Obj) -> None:
+    uid, name = job["metadata"]["uid"], name_of(job)
+    metadata = template.setdefault("metadata", {})
+    ours = {CONTROLLER_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **ours}
+    metadata.setdefault("creationTimestamp", None)
+    job["spec"].setdefault("selector", {"matchLabels": {CONTROLLER_UID: uid}})

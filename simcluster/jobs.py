@@ -1,0 +1,461 @@
+"""The Job controller: Indexed and NonIndexed Jobs, suspended, resumed, counted and ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from simcluster import removal
+from simcluster.clock import seconds_of
+from simcluster.jobpods import index_of, is_indexed, make_pod, parse_ranges, ranges
+from simcluster.jobpolicy import FAIL_INDEX, FAIL_JOB, IGNORE, judge
+from simcluster.objects import (
+    JOB_FINALIZER,
+    Obj,
+    Stored,
+    clone,
+    controller_of,
+    gates_of,
+    has_condition,
+    is_deleting,
+    is_finished,
+    name_of,
+    node_of,
+    phase_of,
+    set_condition,
+    uid_of,
+)
+from simcluster.removal import Removal
+from simcluster.resources import JOBS, PODS
+from simcluster.store import Event
+from simcluster.world import World
+
+RANK_JOB = 3
+_SOURCE = "job-controller"
+_BACKOFF_SECONDS, _BACKOFF_LIMIT_SECONDS = 10.0, 600.0
+_BACKGROUND = Removal(propagation="Background")
+
+MakePod = Callable[[Obj], Stored | None]
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Failures since the last success, and when the last of them was."""
+
+    failures: int = 0
+    last_failed_at: float = 0.0
+
+    def wait_until(self) -> float:
+        if not self.failures:
+            return 0.0
+        delay = _BACKOFF_SECONDS * 2.0 ** min(self.failures - 1, 10)
+        return self.last_failed_at + min(delay, _BACKOFF_LIMIT_SECONDS)
+
+
+@dataclass(slots=True)
+class Round:
+    """One look at one Job: its pods, and the status that is being made."""
+
+    job: Stored
+    status: Obj
+    pods: list[Stored]
+    succeeded: set[int] = field(default_factory=set)
+    failed_indexes: set[int] = field(default_factory=set)
+    verdict: tuple[str, str] | None = None  # reason and message of a failure
+    new_failures: int = 0
+
+    @property
+    def spec(self) -> Obj:
+        return dict(self.job["spec"])
+
+    @property
+    def active(self) -> list[Stored]:
+        return [p for p in self.pods if not is_finished(p) and not is_deleting(p)]
+
+    @property
+    def terminating(self) -> int:
+        return sum(is_deleting(p) and not is_finished(p) for p in self.pods)
+
+
+class JobController:
+    def __init__(self, world: World, make: MakePod) -> None:
+        self._world = world
+        self._make = make
+        self._look: dict[str, None] = {}
+        self._backoffs: dict[str, Backoff] = {}
+        self._planned: dict[str, float] = {}
+
+    def seen(self, event: Event) -> None:
+        if event.resource is JOBS:
+            if event.kind == "DELETED":
+                self._backoffs.pop(uid_of(event.obj), None)
+                self._planned.pop(uid_of(event.obj), None)
+            else:
+                self._look[uid_of(event.obj)] = None
+        elif event.resource is PODS:
+            owner = controller_of(event.obj)
+            if owner is not None and owner["kind"] == "Job":
+                self._look[owner["uid"]] = None
+                self._free_orphan(event, owner)
+
+    def act(self) -> bool:
+        look, self._look = self._look, {}
+        for uid in look:
+            found = self._world.store.by_uid(uid)
+            if found is None or found[0] is not JOBS:
+                self._free_pods(uid)
+            else:
+                self._sync(found[1])
+        return bool(look)
+
+    def _free_orphan(self, event: Event, owner: Obj) -> None:
+        """Look again at a pod whose Job is gone, so that its finalizer does not keep it."""
+        if event.kind != "DELETED" and self._world.store.by_uid(owner["uid"]) is None:
+            self._look[owner["uid"]] = None
+
+    def _free_pods(self, uid: str) -> None:
+        for resource, pod in self._world.store.children(uid):
+            if resource is PODS:
+                self._take_finalizer(pod)
+
+    def _sync(self, job: Stored) -> None:
+        """Bring one Job up to date: count, judge, end or go on, and write its status."""
+        if job["spec"].get("managedBy", "kubernetes.io/job-controller") != (
+            "kubernetes.io/job-controller"
+        ):
+            return
+        if is_deleting(job) or is_over(job):
+            self._free_pods(uid_of(job))
+            self._plan_removal(job)
+            return
+        look = self._begin(job)
+        self._start_or_suspend(look)
+        if look.verdict is None:
+            look.verdict = self._stored_verdict(look)
+        self._count(look)
+        self._judge(look)
+        if look.verdict is not None:
+            self._fail(look)
+        elif is_complete(look):
+            self._complete(look)
+        else:
+            self._manage(look)
+        self._write(look)
+
+    def _begin(self, job: Stored) -> Round:
+        children = self._world.store.children(uid_of(job))
+        pods = sorted((p for r, p in children if r is PODS), key=lambda p: (index_of(p), name_of(p)))
+        status = clone(job.get("status") or {})
+        succeeded = parse_ranges(status.get("completedIndexes", ""))
+        failed = parse_ranges(status.get("failedIndexes", ""))
+        return Round(job, status, pods, succeeded=succeeded, failed_indexes=failed)
+
+    def _start_or_suspend(self, look: Round) -> None:
+        at, suspended = self._world.clock.stamp(), bool(look.spec.get("suspend"))
+        known = any(c["type"] == "Suspended" for c in look.status.get("conditions") or [])
+        if suspended:
+            condition = {
+                "type": "Suspended",
+                "status": "True",
+                "reason": "JobSuspended",
+                "message": "Job suspended",
+                "lastProbeTime": at,
+            }
+            if set_condition(look.status, condition, at=at):
+                look.status.pop("startTime", None)
+                self._tell(look.job, "Suspended", "Job suspended")
+        elif known and has_condition({"status": look.status}, "Suspended"):
+            condition = {
+                "type": "Suspended",
+                "status": "False",
+                "reason": "JobResumed",
+                "message": "Job resumed",
+                "lastProbeTime": at,
+            }
+            set_condition(look.status, condition, at=at)
+            look.status["startTime"] = at
+            self._tell(look.job, "Resumed", "Job resumed")
+        elif "startTime" not in look.status:
+            look.status["startTime"] = at
+
+    def _stored_verdict(self, look: Round) -> tuple[str, str] | None:
+        for condition in look.status.get("conditions") or []:
+            if condition["type"] == "FailureTarget" and condition["status"] == "True":
+                return condition["reason"], condition.get("message", "")
+        return None
+
+    def _count(self, look: Round) -> None:
+        """Count what has ended since, once: the finalizer says what was not counted yet."""
+        for pod in look.pods:
+            if JOB_FINALIZER not in (pod["metadata"].get("finalizers") or []):
+                continue
+            if phase_of(pod) == "Succeeded":
+                self._count_success(look, pod)
+            elif self._is_failed(look, pod):
+                self._count_failure(look, pod)
+            else:
+                continue
+            self._take_finalizer(pod)
+        store = self._world.store
+        fresh = [store.by_uid(uid_of(pod)) for pod in look.pods]
+        look.pods = [found[1] for found in fresh if found is not None]
+
+    def _is_failed(self, look: Round, pod: Stored) -> bool:
+        if phase_of(pod) == "Failed":
+            return True
+        return is_deleting(pod) and replacement_policy(look.job) != "Failed"
+
+    def _count_success(self, look: Round, pod: Stored) -> None:
+        if is_indexed(look.job):
+            index = index_of(pod)
+            if not 0 <= index < look.spec["completions"] or index in look.succeeded:
+                return
+            look.succeeded.add(index)
+        look.status["succeeded"] = look.status.get("succeeded", 0) + 1
+        self._backoffs[uid_of(look.job)] = Backoff()
+
+    def _count_failure(self, look: Round, pod: Stored) -> None:
+        action, why = judge(look.job, pod)
+        if action == IGNORE:
+            return
+        if action == FAIL_JOB and look.verdict is None:
+            look.verdict = ("PodFailurePolicy", why)
+        if action == FAIL_INDEX or self._index_is_spent(look, pod):
+            look.failed_indexes.add(index_of(pod))
+        look.status["failed"] = look.status.get("failed", 0) + 1
+        look.new_failures += 1
+        backoff = self._backoffs.setdefault(uid_of(look.job), Backoff())
+        backoff.failures += 1
+        backoff.last_failed_at = max(backoff.last_failed_at, self._ended_at(pod))
+
+    def _index_is_spent(self, look: Round, pod: Stored) -> bool:
+        limit = look.spec.get("backoffLimitPerIndex")
+        return limit is not None and index_failures(pod) >= limit
+
+    def _ended_at(self, pod: Stored) -> float:
+        ends = [
+            (own["state"].get("terminated") or {}).get("finishedAt")
+            for own in pod.get("status", {}).get("containerStatuses") or []
+        ]
+        known = [seconds_of(end) for end in ends if end]
+        return max(known, default=self._world.clock.now())
+
+    def _judge(self, look: Round) -> None:
+        if look.verdict is not None:
+            return
+        limit = look.spec.get("backoffLimit", 6)
+        if look.status.get("failed", 0) > limit or self._restarts_too_often(look, limit):
+            look.verdict = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        elif self._is_overdue(look):
+            message = "Job was active longer than specified deadline"
+            look.verdict = ("DeadlineExceeded", message)
+        elif is_indexed(look.job):
+            look.verdict = verdict_of_indexes(look)
+
+    def _restarts_too_often(self, look: Round, limit: int) -> bool:
+        if look.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
+            return False
+        restarts = sum(
+            own.get("restartCount", 0)
+            for pod in look.active
+            for own in pod.get("status", {}).get("containerStatuses") or []
+        )
+        return restarts > limit if limit else restarts > 0
+
+    def _is_overdue(self, look: Round) -> bool:
+        limit = look.spec.get("activeDeadlineSeconds")
+        started = look.status.get("startTime")
+        if limit is None or started is None or look.spec.get("suspend"):
+            return False
+        due = seconds_of(started) + limit
+        if due <= self._world.clock.now():
+            return True
+        self._look_again(look.job, due)
+        return False
+
+    def _fail(self, look: Round) -> None:
+        """End every pod; the Job has failed when the last of them is gone."""
+        reason, message = look.verdict or ("", "")
+        self._set(look, "FailureTarget", reason, message=message)
+        for pod in look.active:
+            removal.begin(self._world, PODS, pod, how=_BACKGROUND)
+        self._refresh(look)
+        if not look.terminating and not look.active:
+            self._set(look, "Failed", reason, message=message)
+            self._tell(look.job, reason, message, warn=True)
+
+    def _complete(self, look: Round) -> None:
+        reason, message = "CompletionsReached", "Reached expected number of succeeded pods"
+        self._set(look, "SuccessCriteriaMet", reason, message=message)
+        for pod in look.active:
+            removal.begin(self._world, PODS, pod, how=_BACKGROUND)
+        self._refresh(look)
+        if not look.terminating and not look.active:
+            self._set(look, "Complete", reason, message=message)
+            look.status["completionTime"] = self._world.clock.stamp()
+            self._tell(look.job, "Completed", "Job completed")
+
+    def _manage(self, look: Round) -> None:
+        """Delete what is too much, make what is missing."""
+        active = look.active
+        wanted = 0 if look.spec.get("suspend") else wanted_pods(look)
+        if look.spec.get("suspend") or len(active) > wanted:
+            for pod in sorted(active, key=_spare_last)[: len(active) - wanted]:
+                self._delete(look.job, pod)
+        elif len(active) < wanted:
+            self._make_missing(look, wanted - len(active))
+        self._refresh(look)
+
+    def _make_missing(self, look: Round, count: int) -> None:
+        due = self._backoffs.get(uid_of(look.job), Backoff()).wait_until()
+        if due > self._world.clock.now() and look.spec.get("backoffLimitPerIndex") is None:
+            self._look_again(look.job, due)
+            return
+        indexes: list[int | None] = [None] * count
+        if is_indexed(look.job):
+            indexes = list(missing_indexes(look)[:count])
+        if replacement_policy(look.job) == "Failed":
+            indexes = indexes[: max(0, count - look.terminating)]
+        for index in indexes:
+            failures = max((index_failures(p) + 1 for p in look.pods if index_of(p) == index), default=0)
+            made = self._make(make_pod(self._world, look.job, index=index, failures=failures))
+            if made is not None:
+                self._tell(look.job, "SuccessfulCreate", f"Created pod: {name_of(made)}")
+
+    def _delete(self, job: Stored, pod: Stored) -> None:
+        """Delete a pod without counting it as failed."""
+        self._take_finalizer(pod)
+        now = self._world.store.get(PODS, pod["metadata"]["namespace"], name_of(pod))
+        if now is not None:
+            removal.begin(self._world, PODS, now, how=_BACKGROUND)
+        self._tell(job, "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
+
+    def _take_finalizer(self, pod: Stored) -> None:
+        def take(new: Obj) -> None:
+            finalizers = new["metadata"].get("finalizers") or []
+            left = [f for f in finalizers if f != JOB_FINALIZER]
+            new["metadata"].pop("finalizers", None)
+            if left:
+                new["metadata"]["finalizers"] = left
+
+        removal.finish_if_free(self._world, PODS, self._world.store.change(PODS, pod, take))
+
+    def _refresh(self, look: Round) -> None:
+        children = self._world.store.children(uid_of(look.job))
+        look.pods = [pod for resource, pod in children if resource is PODS]
+
+    def _write(self, look: Round) -> None:
+        status, active = look.status, look.active
+        numbers = {
+            "active": len(active),
+            "ready": sum(has_condition(pod, "Ready") for pod in active),
+            "terminating": look.terminating,
+        }
+        status.update(numbers)
+        if not numbers["active"]:
+            del status["active"]
+        status.setdefault("uncountedTerminatedPods", {})
+        if is_indexed(look.job) and look.succeeded:
+            status["completedIndexes"] = ranges(look.succeeded)
+        if look.spec.get("backoffLimitPerIndex") is not None:
+            status["failedIndexes"] = ranges(look.failed_indexes)
+        self._world.store.change(JOBS, look.job, lambda new: new.update(status=status))
+
+    def _set(self, look: Round, kind: str, reason: str, *, message: str) -> None:
+        at = self._world.clock.stamp()
+        condition = {"type": kind, "status": "True", "reason": reason, "message": message}
+        if not has_condition({"status": look.status}, kind):
+            set_condition(look.status, {**condition, "lastProbeTime": at}, at=at)
+
+    def _plan_removal(self, job: Stored) -> None:
+        """Remove a Job that has ended once its ttlSecondsAfterFinished have passed."""
+        ttl = job["spec"].get("ttlSecondsAfterFinished")
+        if ttl is None or is_deleting(job):
+            return
+        ends = [c["lastTransitionTime"] for c in job["status"]["conditions"] if c["type"] in _ENDS]
+        due = seconds_of(ends[0]) + ttl
+        if due <= self._world.clock.now():
+            removal.begin(self._world, JOBS, job, how=Removal(propagation="Foreground"))
+        else:
+            self._look_again(job, due)
+
+    def _look_again(self, job: Stored, due: float) -> None:
+        uid = uid_of(job)
+        if self._planned.get(uid) == due:
+            return
+        self._planned[uid] = due
+
+        def look() -> None:
+            self._planned.pop(uid, None)
+            self._look[uid] = None
+
+        self._world.timers.add(due, RANK_JOB, action=look)
+
+    def _tell(self, job: Stored, reason: str, message: str, *, warn: bool = False) -> None:
+        self._world.tell((JOBS, job), reason, message=message, source=_SOURCE, warn=warn)
+
+
+_ENDS = frozenset({"Complete", "Failed"})
+
+
+def is_over(job: Obj) -> bool:
+    """True for a Job that is Complete or Failed."""
+    return any(has_condition(job, kind) for kind in _ENDS)
+
+
+def replacement_policy(job: Obj) -> str:
+    """When a terminating pod is replaced: at once, or once it has failed."""
+    default = "Failed" if job["spec"].get("podFailurePolicy") else "TerminatingOrFailed"
+    return str(job["spec"].get("podReplacementPolicy") or default)
+
+
+def index_failures(pod: Obj) -> int:
+    text = (pod["metadata"].get("annotations") or {}).get(
+        "batch.kubernetes.io/job-index-failure-count", "0"
+    )
+    return int(text) if text.isdecimal() else 0
+
+
+def wanted_pods(look: Round) -> int:
+    """How many pods should be active now."""
+    parallelism = int(look.spec.get("parallelism", 1))
+    completions = look.spec.get("completions")
+    succeeded = look.status.get("succeeded", 0)
+    if completions is None:
+        return len(look.active) if succeeded else parallelism
+    left = int(completions) - succeeded - len(look.failed_indexes)
+    return max(0, min(parallelism, left))
+
+
+def missing_indexes(look: Round) -> list[int]:
+    """Indexes that are neither done, nor lost, nor being worked on; ascending."""
+    busy = {index_of(pod) for pod in look.active} | look.succeeded | look.failed_indexes
+    if replacement_policy(look.job) == "Failed":
+        busy |= {index_of(pod) for pod in look.pods if is_deleting(pod) and not is_finished(pod)}
+    return [index for index in range(look.spec["completions"]) if index not in busy]
+
+
+def is_complete(look: Round) -> bool:
+    if has_condition({"status": look.status}, "SuccessCriteriaMet"):
+        return True
+    if look.spec.get("suspend"):
+        return False
+    succeeded, completions = look.status.get("succeeded", 0), look.spec.get("completions")
+    if completions is None:
+        return succeeded > 0 and not look.active
+    return bool(succeeded >= completions)
+
+
+def verdict_of_indexes(look: Round) -> tuple[str, str] | None:
+    """The failure that lost indexes amount to, if any."""
+    limit = look.spec.get("maxFailedIndexes")
+    if limit is not None and len(look.failed_indexes) > limit:
+        return "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
+    ended = len(look.failed_indexes) + len(look.succeeded)
+    if look.failed_indexes and ended >= look.spec["completions"]:
+        return "FailedIndexes", "Job has failed indexes"
+    return None
+
+
+def _spare_last(pod: Obj) -> tuple[bool, bool, bool, str]:
+    """Which pod goes first when there are too many: gated, unbound, not ready, youngest."""
+    ready = has_condition(pod, "Ready")
+    return not gates_of(pod), bool(node_of(pod)), ready, name_of(pod)

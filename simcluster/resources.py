@@ -1,0 +1,84 @@
+"""The kinds of object that the API serves."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One kind of object: how it is called in paths, in manifests and by kubectl."""
+
+    plural: str
+    kind: str
+    group: str = ""
+    version: str = "v1"
+    namespaced: bool = True
+    short: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    in_all: bool = False
+
+    @property
+    def id(self) -> str:
+        """The name that messages use: pods, jobs.batch."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def has_status(self) -> bool:
+        """True when the status has a path of its own, so that other writes leave it alone."""
+        return "status" in self.subresources
+
+
+NAMESPACES = Resource(
+    plural="namespaces",
+    kind="Namespace",
+    namespaced=False,
+    short=("ns",),
+    subresources=("status", "finalize"),
+)
+NODES = Resource(
+    plural="nodes", kind="Node", namespaced=False, short=("no",), subresources=("status",)
+)
+PODS = Resource(
+    plural="pods",
+    kind="Pod",
+    short=("po",),
+    subresources=("status", "binding", "eviction", "log"),
+    in_all=True,
+)
+EVENTS = Resource(plural="events", kind="Event", short=("ev",))
+CONFIGMAPS = Resource(plural="configmaps", kind="ConfigMap", short=("cm",))
+SECRETS = Resource(plural="secrets", kind="Secret")
+SERVICE_ACCOUNTS = Resource(plural="serviceaccounts", kind="ServiceAccount", short=("sa",))
+JOBS = Resource(plural="jobs", kind="Job", group="batch", subresources=("status",), in_all=True)
+PRIORITY_CLASSES = Resource(
+    plural="priorityclasses",
+    kind="PriorityClass",
+    group="scheduling.k8s.io",
+    namespaced=False,
+    short=("pc",),
+)
+
+RESOURCES = (
+    NAMESPACES,
+    NODES,
+    PODS,
+    EVENTS,
+    CONFIGMAPS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource(plural="services", kind="Service", short=("svc",), in_all=True),
+    Resource(plural="endpoints", kind="Endpoints", short=("ep",)),
+    Resource(plural="persistentvolumeclaims", kind="PersistentVolumeClaim", short=("pvc",)),
+    Resource(plural="limitranges", kind="LimitRange", short=("limits",)),
+    Resource(plural="resourcequotas", kind="ResourceQuota", short=("quota",)),
+    JOBS,
+    Resource(plural="leases", kind="Lease", group="coordination.k8s.io"),
+    PRIORITY_CLASSES,
+)
+
+BY_PATH = {(r.group, r.version, r.plural): r for r in RESOURCES}
+BY_ID = {r.id: r for r in RESOURCES}
+BY_KIND = {(r.api_version, r.kind): r for r in RESOURCES}

@@ -1,0 +1,353 @@
+"""kube-scheduler in small: binds ungated pods by selector, taint and room, as soon as they can be.
+
+A pod that fits nowhere is looked at again when a node changes or gains room, and then on that
+node only; equal pods are tried once a round. So a long queue costs little.
+"""
+
+from dataclasses import dataclass, field
+
+from simcluster.objects import (
+    Obj,
+    Stored,
+    gates_of,
+    is_deleting,
+    is_finished,
+    labels_of,
+    name_of,
+    namespace_of,
+    node_of,
+    set_condition,
+    uid_of,
+)
+from simcluster.quantity import milli
+from simcluster.resources import NODES, PODS
+from simcluster.selectors import matches_expression
+from simcluster.store import Event
+from simcluster.world import World
+
+SCHEDULER = "default-scheduler"
+HOSTNAME = "kubernetes.io/hostname"
+_REPELLING = frozenset({"NoSchedule", "NoExecute"})
+
+Units = dict[str, int]
+
+
+@dataclass(slots=True)
+class NodeRoom:
+    """What one node has and what its pods hold, in thousandths of each resource's unit."""
+
+    name: str
+    labels: dict[str, str]
+    taints: list[Obj]
+    allocatable: Units
+    used: Units = field(default_factory=dict)
+
+    def lacks(self, request: Units) -> str:
+        """The first resource that is short, or ""."""
+        for resource, wanted in request.items():
+            if wanted > self.allocatable.get(resource, 0) - self.used.get(resource, 0):
+                return resource
+        return ""
+
+    def load(self) -> float:
+        """The fullest share of any resource, 0 to 1."""
+        shares = (self.used.get(r, 0) / have for r, have in self.allocatable.items() if have)
+        return max(shares, default=0.0)
+
+    def hold(self, request: Units, sign: int) -> None:
+        for resource, amount in request.items():
+            self.used[resource] = self.used.get(resource, 0) + sign * amount
+
+
+def pod_request(pod: Obj) -> Units:
+    """What a pod asks of its node, in thousandths, its one pod slot included."""
+    total: Units = {}
+    for container in pod["spec"]["containers"]:
+        for resource, amount in _container_request(container).items():
+            total[resource] = total.get(resource, 0) + amount
+    for container in pod["spec"].get("initContainers") or []:
+        for resource, amount in _container_request(container).items():
+            total[resource] = max(total.get(resource, 0), amount)
+    return {**{r: amount for r, amount in total.items() if amount}, "pods": 1000}
+
+
+def _container_request(container: Obj) -> Units:
+    resources = container.get("resources") or {}
+    wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: milli(amount) for name, amount in wanted.items()}
+
+
+def tolerates(tolerations: list[Obj], taint: Obj) -> bool:
+    """Whether one of `tolerations` covers the taint."""
+    for toleration in tolerations:
+        if toleration.get("effect") not in {None, "", taint["effect"]}:
+            continue
+        if not toleration.get("key"):
+            if toleration.get("operator") == "Exists":
+                return True
+            continue
+        if toleration["key"] != taint["key"]:
+            continue
+        if toleration.get("operator", "Equal") == "Exists":
+            return True
+        if (toleration.get("value") or "") == (taint.get("value") or ""):
+            return True
+    return False
+
+
+def node_room(node: Obj) -> NodeRoom:
+    """A node as the scheduler sees it, empty."""
+    status = node.get("status", {})
+    have = status.get("allocatable") or status.get("capacity") or {}
+    taints = [t for t in node["spec"].get("taints") or [] if t["effect"] in _REPELLING]
+    if node["spec"].get("unschedulable"):
+        taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+    return NodeRoom(
+        name=name_of(node),
+        labels=labels_of(node),
+        taints=taints,
+        allocatable={resource: milli(amount) for resource, amount in have.items()},
+    )
+
+
+class Scheduler:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._nodes: dict[str, NodeRoom] = {}
+        self._held: dict[str, tuple[str, Units]] = {}
+        self._new: dict[str, None] = {}
+        self._waiting: dict[str, str] = {}  # uid -> why it waits, as last told
+        self._roomier: dict[str, None] = {}
+
+    def seen(self, event: Event) -> None:
+        if event.resource is NODES:
+            self._see_node(event)
+        elif event.resource is PODS:
+            self._see_pod(event)
+
+    def act(self) -> bool:
+        new, self._new = self._new, {}
+        roomier, self._roomier = self._roomier, {}
+        again = [uid for uid in self._waiting if uid not in new] if roomier else []
+        if again:
+            nodes = [self._nodes[name] for name in roomier if name in self._nodes]
+            self._try_all(again, nodes)
+        if new:
+            self._try_all(list(new), None)
+        return bool(new)
+
+    def lacking(self, pod: Obj, node: str) -> str:
+        """The resource a pod would lack on a node if it were bound there, not counting itself."""
+        room = self._nodes.get(node)
+        if room is None:
+            return ""
+        held = self._held.get(uid_of(pod))
+        if held is None or held[0] != node:
+            return room.lacks(pod_request(pod))
+        short = {r: a for r, a in held[1].items() if room.used[r] > room.allocatable.get(r, 0)}
+        return next(iter(short), "")
+
+    def _see_node(self, event: Event) -> None:
+        name = name_of(event.obj)
+        if event.kind == "DELETED":
+            self._nodes.pop(name, None)
+            return
+        room = node_room(event.obj)
+        old = self._nodes.get(name)
+        if old is not None:
+            room.used = old.used
+            if room == old:
+                return
+        else:
+            for held_on, request in self._held.values():
+                if held_on == name:
+                    room.hold(request, 1)
+        self._nodes[name] = room
+        self._roomier[name] = None
+
+    def _see_pod(self, event: Event) -> None:
+        pod, uid = event.obj, uid_of(event.obj)
+        node = node_of(pod)
+        if event.kind == "DELETED" or is_finished(pod):
+            self._release(uid)
+        elif node:
+            self._take(uid, node, pod)
+        if event.kind == "DELETED" or node or is_finished(pod) or is_deleting(pod):
+            self._new.pop(uid, None)
+            self._waiting.pop(uid, None)
+        elif pod["spec"].get("schedulerName", SCHEDULER) == SCHEDULER and (
+            event.old is None or event.old["spec"] != pod["spec"]
+        ):
+            self._new[uid] = None
+
+    def _take(self, uid: str, node: str, pod: Obj) -> None:
+        if uid in self._held:
+            return
+        request = pod_request(pod)
+        self._held[uid] = (node, request)
+        if node in self._nodes:
+            self._nodes[node].hold(request, 1)
+
+    def _release(self, uid: str) -> None:
+        node, request = self._held.pop(uid, ("", {}))
+        if node in self._nodes:
+            self._nodes[node].hold(request, -1)
+            self._roomier[node] = None
+
+    def _try_all(self, uids: list[str], nodes: list[NodeRoom] | None) -> None:
+        """Try each pod on `nodes` (all when None); of equal pods none after the first failure."""
+        pods = []
+        for uid in uids:
+            found = self._world.store.by_uid(uid)
+            if found is None:
+                self._waiting.pop(uid, None)
+            else:
+                pods.append(found[1])
+        pods.sort(key=_queue_order)
+        failed: dict[str, str] = {}
+        for pod in pods:
+            if gates_of(pod):
+                self._report_gated(pod)
+                continue
+            likeness = _likeness(pod)
+            if likeness not in failed:
+                chosen = self._choose(pod, nodes)
+                if chosen is not None:
+                    self._bind(pod, chosen)
+                    continue
+                failed[likeness] = self._why_not(pod) if nodes is None else ""
+            self._report_waiting(pod, failed[likeness])
+
+    def _choose(self, pod: Obj, nodes: list[NodeRoom] | None) -> NodeRoom | None:
+        """The least loaded node that fits; the name settles ties."""
+        request = pod_request(pod)
+        fitting = [
+            room
+            for room in self._candidates(pod, nodes)
+            if not self._objection(pod, room) and not room.lacks(request)
+        ]
+        return min(fitting, key=lambda room: (room.load(), room.name), default=None)
+
+    def _candidates(self, pod: Obj, nodes: list[NodeRoom] | None) -> list[NodeRoom]:
+        wanted = (pod["spec"].get("nodeSelector") or {}).get(HOSTNAME)
+        if nodes is not None:
+            return nodes
+        if wanted in self._nodes and self._nodes[wanted].labels.get(HOSTNAME) == wanted:
+            return [self._nodes[wanted]]
+        return list(self._nodes.values())
+
+    def _objection(self, pod: Obj, room: NodeRoom) -> str:
+        """Why a pod may not go to a node whatever its room, in the real scheduler's words."""
+        spec = pod["spec"]
+        selector = spec.get("nodeSelector") or {}
+        if any(room.labels.get(key) != value for key, value in selector.items()):
+            return "node(s) didn't match Pod's node affinity/selector"
+        if not _affinity_holds(spec, room):
+            return "node(s) didn't match Pod's node affinity/selector"
+        for taint in room.taints:
+            if not tolerates(spec.get("tolerations") or [], taint):
+                if taint["key"] == "node.kubernetes.io/unschedulable":
+                    return "node(s) were unschedulable"
+                return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+        return ""
+
+    def _why_not(self, pod: Obj) -> str:
+        request = pod_request(pod)
+        counts: dict[str, int] = {}
+        for room in self._nodes.values():
+            why = self._objection(pod, room) or f"Insufficient {room.lacks(request)}"
+            why = "Too many pods" if why == "Insufficient pods" else why
+            counts[why] = counts.get(why, 0) + 1
+        total = len(self._nodes)
+        if not counts:
+            return "no nodes available to schedule pods"
+        listed = ", ".join(f"{count} {why}" for why, count in sorted(counts.items()))
+        return (
+            f"0/{total} nodes are available: {listed}. preemption: 0/{total} nodes are available: "
+            f"{total} Preemption is not helpful for scheduling."
+        )
+
+    def _bind(self, pod: Stored, room: NodeRoom) -> None:
+        uid = uid_of(pod)
+        bind(self._world, pod, room.name)
+        self._waiting.pop(uid, None)
+        self._take(uid, room.name, pod)
+        message = f"Successfully assigned {namespace_of(pod)}/{name_of(pod)} to {room.name}"
+        self._world.tell((PODS, pod), "Scheduled", message=message, source=SCHEDULER, warn=False)
+
+    def _report_gated(self, pod: Stored) -> None:
+        self._waiting.pop(uid_of(pod), None)
+        message = "Scheduling is blocked due to non-empty scheduling gates"
+        self._mark(pod, "SchedulingGated", message=message)
+
+    def _report_waiting(self, pod: Stored, why: str) -> None:
+        """Say why a pod waits, once for each reason; an empty one changes nothing."""
+        uid = uid_of(pod)
+        told = self._waiting.setdefault(uid, "")
+        if not why or why == told:
+            return
+        self._waiting[uid] = why
+        self._mark(pod, "Unschedulable", message=why)
+        self._world.tell((PODS, pod), "FailedScheduling", message=why, source=SCHEDULER, warn=True)
+
+    def _mark(self, pod: Stored, reason: str, *, message: str) -> None:
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": message,
+        }
+        at = self._world.clock.stamp()
+        self._world.store.change(
+            PODS, pod, lambda new: _set_pod_condition(new, condition=condition, at=at)
+        )
+
+
+def bind(world: World, pod: Stored, node: str) -> Stored:
+    """Write a pod's node down, as the binding subresource does."""
+    at = world.clock.stamp()
+
+    def write(new: Obj) -> None:
+        new["spec"]["nodeName"] = node
+        _set_pod_condition(new, condition={"type": "PodScheduled", "status": "True"}, at=at)
+
+    return world.store.change(PODS, pod, write)
+
+
+def _set_pod_condition(new: Obj, *, condition: Obj, at: str) -> None:
+    status = new.setdefault("status", {})
+    set_condition(status, {"lastProbeTime": None, **condition}, at=at)
+
+
+def _queue_order(pod: Obj) -> tuple[int, str, int]:
+    metadata = pod["metadata"]
+    priority = -int(pod["spec"].get("priority") or 0)
+    return priority, metadata["creationTimestamp"], int(metadata["resourceVersion"])
+
+
+def _likeness(pod: Obj) -> str:
+    """Equal for pods that fit on the same nodes."""
+    spec = pod["spec"]
+    resources = [c.get("resources") for c in spec["containers"]]
+    parts = (spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations"), resources)
+    return repr((*parts, [c.get("resources") for c in spec.get("initContainers") or []]))
+
+
+def _affinity_holds(spec: Obj, room: NodeRoom) -> bool:
+    """Required node affinity: one term must hold, and in it every requirement."""
+    node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not required:
+        return True
+    return any(_term_holds(term, room) for term in required.get("nodeSelectorTerms") or [])
+
+
+def _term_holds(term: Obj, room: NodeRoom) -> bool:
+    by_label = term.get("matchExpressions") or []
+    by_field = term.get("matchFields") or []
+    if not by_label and not by_field:
+        return False
+    fields = {"metadata.name": room.name}
+    return all(matches_expression(e, room.labels) for e in by_label) and all(
+        matches_expression(e, fields) for e in by_field
+    )
