@@ -88,7 +88,7 @@ def simcluster(options: Options, env: Mapping[str, str]) -> Program:
     url = env["MUSTER_SIMCLUSTER_URL"]
     return python(
         options,
-        env,
+        {**env, "SIMCLUSTER_TOKEN": env["MUSTER_SIMCLUSTER_TOKEN"]},
         "simcluster",
         *("-m", "simcluster", "--nodes", NODES, "--speed", f"{options.speed:g}"),
         *("--port", url.rsplit(":", 1)[1], "--state", str(options.data / "simcluster.state")),
