@@ -81,6 +81,7 @@ class ClusterWatch:
     wire: called before each list, so that a cluster that has moved is found again.
     wall: the wall clock.
     has_clock: the cluster is simulated, and its clock is to be read.
+    name: of the cluster, for the log.
     """
 
     def __init__(
@@ -90,8 +91,10 @@ class ClusterWatch:
         wall: Callable[[], datetime],
         stop: threading.Event,
         has_clock: bool = False,
+        name: str = "cluster",
     ) -> None:
         self._wire = wire
+        self._name = name
         self._wall = wall
         self._stop = stop
         self._ended = threading.Event()
@@ -135,27 +138,28 @@ class ClusterWatch:
         """List and watch one kind until the end."""
         backoff = Backoff(first=0.2, most=5.0)
         version: int | None = None
+        is_away = False
         while not self._ended.is_set():
             try:
                 wire = self._wire()
                 if version is None:
                     self._wait_for_clock()
                     version = self._list(wire, kind)
-                    logger.info("%s listed, as of version %s", kind.name, version)
+                    is_away = False
                     backoff.reset()
                 version = self._watch(wire, kind, version)
             except (ClusterAway, ApiError) as error:
                 version = None
-                if not self._ended.is_set():
-                    self._pause(kind, error, backoff)
+                self._say_why(kind, error, is_news=not is_away)
+                is_away = not _is_expired(error)
+                self._ended.wait(backoff.seconds())
 
-    def _pause(self, kind: Kind, error: Exception, backoff: Backoff) -> None:
-        expired = isinstance(error, ApiError) and error.status == GONE
-        if expired:
-            logger.info("%s are listed anew: %s", kind.name, error)
-        else:
-            logger.warning("%s cannot be followed now: %s", kind.name, error)
-        self._ended.wait(backoff.seconds())
+    def _say_why(self, kind: Kind, error: Exception, *, is_news: bool) -> None:
+        if _is_expired(error):
+            logger.info("%s: %s are listed anew: %s", self._name, kind.name, error)
+        elif not self._ended.is_set():
+            level = logging.WARNING if is_news else logging.DEBUG
+            logger.log(level, "%s: %s are out of reach: %s", self._name, kind.name, error)
 
     def _wait_for_clock(self) -> None:
         while not self._ended.is_set() and not self._clock_read.wait(_TURN_SECONDS):
@@ -170,6 +174,7 @@ class ClusterWatch:
                 keys.add(kind.key(obj))
                 self._read(kind, obj, gone=False)
         self._put(Listed(kind=kind.name, keys=frozenset(keys), version=version))
+        logger.info("%s: %d %s as of version %d", self._name, len(keys), kind.name, version)
         return version
 
     def _watch(self, wire: Wire, kind: Kind, version: int) -> int:
@@ -186,7 +191,8 @@ class ClusterWatch:
                 if self._ended.is_set():
                     break
         except ClusterAway as error:
-            logger.info("%s are watched on from version %s: %s", kind.name, version, error)
+            if not self._ended.is_set():
+                logger.info("%s: %s go on at %d: %s", self._name, kind.name, version, error)
         finally:
             self._streams.discard(stream)
             stream.close()
@@ -215,7 +221,7 @@ class ClusterWatch:
             seen = kind.read(obj, gone=gone)
         except (ArithmeticError, KeyError, TypeError, ValueError):
             name = obj.get("metadata", {}).get("name")
-            logger.exception("what %s/%s says is not understood", kind.name, name)
+            logger.exception("%s: %s %s is not understood", self._name, kind.name, name)
             return
         if seen is not None:
             self._put(seen)
@@ -236,10 +242,10 @@ class ClusterWatch:
                 self._put(self._ask_time(self._wire()))
                 self._clock_read.set()
             except ApiError as error:
-                logger.warning("the cluster tells no time: %s", error)
+                logger.warning("%s tells no time: %s", self._name, error)
                 self._clock_read.set()
             except ClusterAway as error:
-                logger.debug("no pulse: %s", error)  # the lists say it louder
+                logger.debug("%s: no pulse: %s", self._name, error)  # the lists say it louder
             self._ended.wait(seconds)
 
     def _ask_time(self, wire: Wire) -> ClockSeen:
@@ -250,6 +256,10 @@ class ClusterWatch:
         slack = (self._wall() - before) / 2
         seen = parse.clock_seen(answer if self._has_clock else {}, wall=before + slack)
         return replace(seen, slack=slack)
+
+
+def _is_expired(error: Exception) -> bool:
+    return isinstance(error, ApiError) and error.status == GONE
 
 
 def _watch_request(kind: Kind, version: int) -> Request:
