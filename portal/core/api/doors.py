@@ -1,7 +1,9 @@
 from collections.abc import Mapping
+from datetime import UTC
 from http import HTTPStatus
 from typing import Any, ClassVar
 
+from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.utils.translation import gettext as _
 from rest_framework import viewsets
@@ -9,6 +11,7 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.permissions import SAFE_METHODS, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
 
 from portal.core.api.paging import KeysetPages
 from portal.core.api.parsing import BoundedJSONParser, OneForm
@@ -21,8 +24,8 @@ USUAL_QUERIES: Mapping[str, type[QuerySerializer]] = {"list": ListQuery, "retrie
 
 
 class Door(viewsets.GenericViewSet[Any]):
-    """What every resource shares. A subclass says whose rows (`get_queryset`), what they look like
-    (`serializer_class`), which scope a token needs and, per action, which parameters it takes.
+    """What every resource shares. A subclass says whose rows (`get_queryset`), which scope a token
+    needs and, where an action differs, what it shows and which parameters it takes.
 
     A thing that the caller may not see is not there (404), whatever is asked of it: `thing` is
     looked up before the method is.
@@ -38,9 +41,15 @@ class Door(viewsets.GenericViewSet[Any]):
     scope: ClassVar[str] = ""
     default_order: ClassVar[str] = "pk"
     query_kinds: ClassVar[Mapping[str, type[QuerySerializer]]] = {}
+    serializer_classes: ClassVar[Mapping[str, type[BaseSerializer[Any]]]] = {}
 
     thing: Any
     query: dict[str, Any]
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Times are UTC in every answer, whatever zone the caller's pages are in."""
+        with timezone.override(UTC):
+            return super().dispatch(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -62,8 +71,14 @@ class Door(viewsets.GenericViewSet[Any]):
         kinds = {**USUAL_QUERIES, **self.query_kinds}
         return kinds.get(self.action or "", QuerySerializer)
 
-    def page_of(self, rows: Any) -> Response:
+    def get_serializer_class(self) -> type[BaseSerializer[Any]]:
+        action = self.action or ""
+        return self.serializer_classes.get(action) or super().get_serializer_class()
+
+    def page_of(self, rows: Any, *, order: str = "") -> Response:
         """One page of a queryset, as the current serializer shows it."""
+        if order:
+            self.query = {"order": order, **self.query}
         page = self.paginate_queryset(rows)
         data = self.get_serializer(page, many=True).data
         return self.get_paginated_response([self._wanted(row) for row in data])

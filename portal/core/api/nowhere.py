@@ -15,3 +15,6 @@ class NowhereDoor(Door):
         self.perform_authentication(request)
         self.check_permissions(request)
         raise NotFound
+
+    def nowhere(self, request: Request, **kwargs: Any) -> NoReturn:
+        raise NotFound

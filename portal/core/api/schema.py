@@ -32,7 +32,8 @@ class DoorSchema(AutoSchema):
 
     def get_override_parameters(self) -> list[Any]:
         view: Any = self.view
-        return [view.query_kind(self.method)()]
+        query = view.query_kind(self.method)()
+        return [query] if query.fields else []
 
     def _get_response_bodies(
         self, direction: Literal["request", "response"] = "response"

@@ -1,0 +1,9 @@
+from django.urls import path
+
+from portal.site.health import healthz, metrics, readyz
+
+urlpatterns = [
+    path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
+    path("metrics", metrics, name="metrics"),
+]

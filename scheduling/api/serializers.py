@@ -1,0 +1,150 @@
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from scheduling.models import Job, JobEvent, JobGroup
+from scheduling.reports.explanation import Explanation, reasoning
+from scheduling.states import JobState
+from tenants.models import User
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    """Why a job waits. The code never changes; the text is translated by Accept-Language."""
+
+    code = serializers.CharField()
+    text = serializers.CharField()
+
+
+class FactSerializer(serializers.Serializer[Any]):
+    """One number behind a reason: members, GPUs, an instant, a name, as its code says."""
+
+    code = serializers.CharField()
+    value = serializers.JSONField()
+
+
+class PositionSerializer(serializers.Serializer[Any]):
+    """A place in the cluster's queue; rank 1 is next."""
+
+    rank = serializers.IntegerField()
+    of = serializers.IntegerField()
+    gpus_ahead = serializers.IntegerField()
+
+
+class GroupSerializer(serializers.ModelSerializer[JobGroup]):
+    """Equal members of a job."""
+
+    class Meta:
+        model = JobGroup
+        fields = (
+            "name",
+            "min_member",
+            "max_member",
+            "gpus_per_member",
+            "cpu_milli",
+            "memory_mib",
+        )
+        read_only_fields = fields
+
+
+class JobRowSerializer(serializers.ModelSerializer[Job]):
+    """A job as lists show it."""
+
+    id = serializers.CharField(source="public_id", read_only=True)
+    tenant = serializers.CharField(source="tenant.slug", read_only=True)
+    cluster = serializers.CharField(source="cluster.slug", read_only=True)
+    owner = serializers.CharField(source="owner.username", read_only=True)
+    priority = serializers.CharField(
+        source="priority_class",
+        read_only=True,
+        allow_null=True,
+        help_text="The class that has this value now; null when none has.",
+    )
+    priority_value = serializers.IntegerField(source="priority", read_only=True)
+    preemptible = serializers.BooleanField(source="is_preemptible", read_only=True)
+    reason = serializers.SerializerMethodField(help_text="Why it waits; null when it does not.")
+    groups = GroupSerializer(many=True, read_only=True)
+    min_gpus = serializers.SerializerMethodField(help_text="What it starts with at least.")
+    flavors = serializers.SerializerMethodField(
+        help_text="Kinds of GPU that it accepts, best first; empty accepts all."
+    )
+
+    class Meta:
+        model = Job
+        fields = (
+            "id",
+            "name",
+            "tenant",
+            "cluster",
+            "owner",
+            "state",
+            "reason",
+            "version",
+            "priority",
+            "priority_value",
+            "preemptible",
+            "min_gpus",
+            "groups",
+            "flavors",
+            "walltime_seconds",
+            "external_id",
+            "submitted_at",
+            "started_at",
+            "ended_at",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(ReasonSerializer(allow_null=True))
+    def get_reason(self, job: Job) -> dict[str, str] | None:
+        reason = reasoning(job)
+        return None if reason is None else ReasonSerializer(reason).data
+
+    def get_min_gpus(self, job: Job) -> int:
+        return sum(group.min_member * group.gpus_per_member for group in job.groups.all())
+
+    def get_flavors(self, job: Job) -> list[str]:
+        return [accepted.flavor.name for accepted in job.accepted.all()]
+
+
+class JobSerializer(JobRowSerializer):
+    """A job with all that was asked for."""
+
+    command = serializers.ListField(child=serializers.CharField(), read_only=True)
+    environment = serializers.DictField(child=serializers.CharField(), read_only=True)
+    annotations = serializers.DictField(child=serializers.CharField(), read_only=True)
+
+    class Meta(JobRowSerializer.Meta):
+        fields = (
+            *JobRowSerializer.Meta.fields,
+            "image",
+            "command",
+            "environment",
+            "annotations",
+        )
+        read_only_fields = fields
+
+
+class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
+    """One step in the life of a job."""
+
+    actor = serializers.SlugRelatedField[User](
+        slug_field="username", read_only=True, allow_null=True
+    )
+
+    class Meta:
+        model = JobEvent
+        fields = ("at", "from_state", "to_state", "reason", "actor")
+        read_only_fields = fields
+
+
+class ExplanationSerializer(serializers.Serializer[Explanation]):
+    """Why a job waits, with the numbers behind it and when that was found."""
+
+    state = serializers.ChoiceField(choices=JobState.choices, read_only=True)
+    since = serializers.DateTimeField(read_only=True, help_text="In this state since.")
+    evaluated_at = serializers.DateTimeField(
+        read_only=True, allow_null=True, help_text="The last cycle that looked at it."
+    )
+    reason = ReasonSerializer(read_only=True, allow_null=True)
+    position = PositionSerializer(read_only=True, allow_null=True)
+    facts = FactSerializer(many=True, read_only=True)

@@ -1,0 +1,145 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from rest_framework import serializers
+
+from portal.core.api.fields import NamedField
+from portal.core.api.queries import StrictSerializer
+from scheduling.services.requests import GroupRequest, JobRequest
+from tenants.models import PriorityClass, Tenant
+from topology.models import Cluster, ResourceFlavor
+from topology.reports.flavors import flavors_called
+
+LARGEST = 2**31 - 1
+LARGEST_AMOUNT = 2**53 - 1
+_SIZE = (
+    "members",
+    "min_member",
+    "max_member",
+    "gpus_per_member",
+    "cpu_milli",
+    "memory_mib",
+)
+
+
+class TenantField(NamedField):
+    """A tenant of the caller's: another one gives the answer of one that does not exist."""
+
+    def rows(self) -> QuerySet[Tenant]:
+        return Tenant.objects.visible_to(self.context["request"].user)
+
+
+class ClusterField(NamedField):
+    def rows(self) -> QuerySet[Cluster]:
+        return Cluster.objects.all()
+
+
+class PriorityField(NamedField):
+    name_field = "name"
+
+    def rows(self) -> QuerySet[PriorityClass]:
+        return PriorityClass.objects.all()
+
+
+class SizeSerializer(StrictSerializer):
+    """Equal members. `min_member` and `max_member` are `members` unless the gang may grow."""
+
+    members = serializers.IntegerField(required=False, max_value=LARGEST)
+    min_member = serializers.IntegerField(required=False, max_value=LARGEST)
+    max_member = serializers.IntegerField(required=False, max_value=LARGEST)
+    gpus_per_member = serializers.IntegerField(required=False, max_value=LARGEST)
+    cpu_milli = serializers.IntegerField(required=False, max_value=LARGEST_AMOUNT)
+    memory_mib = serializers.IntegerField(required=False, max_value=LARGEST_AMOUNT)
+
+
+class SubmitGroupSerializer(SizeSerializer):
+    name = serializers.CharField(max_length=20)
+
+
+class SubmitGpuSerializer(StrictSerializer):
+    model = serializers.CharField(
+        max_length=80, help_text="A flavor, a GPU model, or a word of either: h100."
+    )
+
+
+class SubmitJobSerializer(SizeSerializer):
+    """A job to be: one group of members in flat form, or `groups`."""
+
+    tenant = TenantField()
+    cluster = ClusterField(required=False, help_text="May be left out where there is only one.")
+    name = serializers.CharField(max_length=80)
+    groups = SubmitGroupSerializer(many=True, required=False, allow_empty=False)
+    gpu = SubmitGpuSerializer(required=False, allow_null=True)
+    walltime_seconds = serializers.IntegerField(required=False, allow_null=True, max_value=LARGEST)
+    priority = PriorityField(required=False, allow_null=True, help_text="The name of a class.")
+    preemptible = serializers.BooleanField(required=False, default=True)
+    image = serializers.CharField(required=False, allow_blank=True, max_length=300)
+    command = serializers.ListField(
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False), required=False
+    )
+    environment = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False), required=False
+    )
+    annotations = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False), required=False
+    )
+    external_id = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=80,
+        help_text="Your own name for it, once per cluster: asked twice, it is the same job.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        said = [name for name in _SIZE if name in attrs]
+        if "groups" in attrs and said:
+            message = _("Say this in each of the groups, or leave the groups out.")
+            raise serializers.ValidationError(dict.fromkeys(said, message), code="contradiction")
+        attrs["cluster"] = attrs.get("cluster") or _only_cluster()
+        attrs["flavors"] = _flavors(attrs["cluster"], attrs.get("gpu"))
+        return attrs
+
+    def to_request(self) -> tuple[Tenant, JobRequest]:
+        values = self.validated_data
+        groups = values.get("groups") or [{n: values[n] for n in _SIZE if n in values}]
+        request = JobRequest(
+            name=values["name"],
+            cluster=values["cluster"],
+            groups=tuple(_group(group) for group in groups),
+            flavors=values["flavors"],
+            walltime_seconds=values.get("walltime_seconds"),
+            priority_class=values.get("priority"),
+            is_preemptible=values["preemptible"],
+            image=values.get("image", ""),
+            command=tuple(values.get("command", ())),
+            environment=values.get("environment", {}),
+            annotations=values.get("annotations", {}),
+            external_id=values.get("external_id", ""),
+        )
+        return values["tenant"], request
+
+
+def _group(said: dict[str, Any]) -> GroupRequest:
+    """The group; without `members` it has as many as it may start with."""
+    members = said.get("members", said.get("min_member", said.get("max_member", 1)))
+    return GroupRequest(**{**said, "members": members})
+
+
+def _only_cluster() -> Cluster:
+    clusters = list(Cluster.objects.all()[:2])
+    if len(clusters) != 1:
+        message = _("Name the cluster: there is not exactly one.")
+        raise serializers.ValidationError({"cluster": message}, code="required")
+    return clusters[0]
+
+
+def _flavors(cluster: Cluster, gpu: dict[str, str] | None) -> tuple[ResourceFlavor, ...]:
+    if gpu is None:
+        return ()
+    flavors = flavors_called(cluster, gpu["model"])
+    if not flavors:
+        known = ", ".join(cluster.flavors.order_by("name").values_list("name", flat=True))
+        message = _("This cluster has no such GPU; it has: %s.") % known
+        raise serializers.ValidationError({"gpu": {"model": [message]}}, code="does_not_exist")
+    return flavors
