@@ -85,7 +85,7 @@ def start_services(supervisor: Supervisor, options: demo.Options) -> dict[str, s
 
 def start_portal(supervisor: Supervisor, options: demo.Options, env: dict[str, str]) -> None:
     """Prepare the database and start every process of the portal."""
-    first_steps.prepare_database(options, env)
+    first_steps.prepare(options, env)
     for program in demo.portal_programs(options, env):
         with step(f"Starting {program.name}"):
             supervisor.start(program, within=60)

@@ -112,7 +112,15 @@ def portal_programs(options: Options, env: Mapping[str, str]) -> list[Program]:
     )
     beat = program(
         "beat",
-        *(*_CELERY, "beat", "--pidfile=", "--schedule", str(options.data / "beat-schedule")),
+        *(
+            *_CELERY,
+            "beat",
+            "--pidfile=",
+            "--loglevel",
+            "INFO",
+            "--schedule",
+            str(options.data / "beat-schedule"),
+        ),
     )
     watcher = program("watcher", "manage.py", "watch_cluster")
     feeder = program("feeder", "manage.py", "load_trace", "--demo", once=True)

@@ -1,38 +1,47 @@
 """What has to be done before the portal can serve: tables, demo data, and a way in."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from portal.embedded import demo
 from portal.embedded.programs import CannotStart, Program, kill_group, last_lines, spawn
 from portal.embedded.terminal import step
 
-_DECIDES = (
-    *("*/migrations/*.py", "portal/*/migrations/*.py"),
-    *("portal/site/seed.py", "portal/site/management/commands/seed_demo.py"),
-    "requirements/runtime.txt",
-)
+_TABLES = ("*/migrations/*.py", "portal/site/seed.py", "requirements/runtime.txt")
+_FILES = ("static/**/*", "requirements/runtime.txt")
+_MANIFEST = "staticfiles/staticfiles.json"
 
 
-def prepare_database(options: demo.Options, env: Mapping[str, str]) -> None:
-    """Make the tables and the demo data; nothing when this very code has done so before."""
-    mark = options.data / "prepared"
-    state = fingerprint(demo.ROOT, salt=env["DATABASE_URL"] + env["MUSTER_SIMCLUSTER_URL"])
-    if mark.exists() and mark.read_text() == state:
-        return
-    with step("Making the tables"):
-        run_to_end(demo.python(options, env, "migrate", "manage.py", "migrate", "--no-input"))
-    with step("Making the demo's people and tenants"):
-        run_to_end(demo.python(options, env, "seed", "manage.py", "seed_demo"))
-    mark.write_text(state)
+def prepare(options: demo.Options, env: Mapping[str, str]) -> None:
+    """Make the tables, the demo data and the static files, as far as they are not made already."""
+    addresses = env["DATABASE_URL"] + env["MUSTER_SIMCLUSTER_URL"]
+    tables = fingerprint(demo.ROOT, _TABLES, salt=addresses)
+    if not is_marked(options.data / "prepared-tables", tables):
+        with step("Making the tables"):
+            run_to_end(demo.python(options, env, "migrate", "manage.py", "migrate", "--no-input"))
+        with step("Making the demo's people and tenants"):
+            run_to_end(demo.python(options, env, "seed", "manage.py", "seed_demo"))
+        (options.data / "prepared-tables").write_text(tables)
+
+    files = fingerprint(demo.ROOT, _FILES)
+    made = (demo.ROOT / _MANIFEST).exists()
+    if not (made and is_marked(options.data / "prepared-static", files)):
+        with step("Gathering static files"):
+            collect = ("manage.py", "collectstatic", "--no-input", "--clear")
+            run_to_end(demo.python(options, env, "collectstatic", *collect))
+        (options.data / "prepared-static").write_text(files)
 
 
-def fingerprint(root: Path, *, salt: str) -> str:
-    """Changes whenever the tables or the demo data may have to change."""
-    files = sorted(path for pattern in _DECIDES for path in root.glob(pattern))
+def is_marked(mark: Path, state: str) -> bool:
+    return mark.exists() and mark.read_text() == state
+
+
+def fingerprint(root: Path, patterns: Iterable[str], *, salt: str = "") -> str:
+    """Changes with any file that a pattern names, and with `salt`."""
+    files = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
     found = hashlib.sha256(salt.encode())
-    for file in files:
+    for file in sorted(files):
         found.update(str(file.relative_to(root)).encode())
         found.update(file.read_bytes())
     return found.hexdigest()

@@ -145,18 +145,21 @@ def test_a_kept_port_is_taken_again_while_it_is_free(tmp_path):
         assert ports.kept(tmp_path / "port") != first
 
 
-def test_the_tables_are_seen_to_again_when_a_migration_is_added(tmp_path):
+def test_a_fingerprint_changes_with_the_files_it_is_of_and_their_address(tmp_path):
     folder = tmp_path / "tenants" / "migrations"
     folder.mkdir(parents=True)
     (folder / "0001_initial.py").write_text("one")
-    before = first_steps.fingerprint(tmp_path, salt="here")
+    patterns = ("*/migrations/*.py",)
+    before = first_steps.fingerprint(tmp_path, patterns, salt="here")
 
-    assert first_steps.fingerprint(tmp_path, salt="here") == before
-    assert first_steps.fingerprint(tmp_path, salt="elsewhere") != before
+    (tmp_path / "unrelated").touch()
+
+    assert first_steps.fingerprint(tmp_path, patterns, salt="here") == before
+    assert first_steps.fingerprint(tmp_path, patterns, salt="elsewhere") != before
 
     (folder / "0002_more.py").write_text("two")
 
-    assert first_steps.fingerprint(tmp_path, salt="here") != before
+    assert first_steps.fingerprint(tmp_path, patterns, salt="here") != before
 
 
 def test_a_step_that_fails_shows_its_last_lines(child):
