@@ -11,6 +11,9 @@ from portal.embedded.programs import CannotStart
 from portal.embedded.supervisor import StopAsked, Supervisor, stop_on_signals
 from portal.embedded.terminal import say, step, welcome
 
+HIGHEST_PORT = 65_534  # one is left to be proposed instead
+HIGHEST_SPEED = 1_000  # that the simulated cluster keeps up with
+
 
 def main(arguments: Sequence[str]) -> int:
     """The exit status: 0 when stopped as asked, 1 with a sentence when it cannot go on."""
@@ -92,7 +95,13 @@ def start_portal(supervisor: Supervisor, options: demo.Options, env: dict[str, s
 
 
 def require_free(port: int) -> None:
-    if not ports.is_free(port):
+    try:
+        free = ports.is_free(port)
+    except PermissionError:
+        raise CannotStart(
+            f"Only root may serve on port {port}. Take one above 1023: bin/run --port 8000"
+        ) from None
+    if not free:
         other = ports.next_free(port)
         raise CannotStart(
             f"Port {port} is taken by another program. Take another one: bin/run --port {other}"
@@ -103,8 +112,8 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="bin/run", description="The demo of Muster: a whole portal on a simulated cluster."
     )
-    made.add_argument("--port", type=int, default=8000, help="of the web pages (8000)")
-    made.add_argument("--speed", type=float, default=60, help="of the cluster's clock (60)")
+    made.add_argument("--port", type=port_number, default=8000, help="of the web pages (8000)")
+    made.add_argument("--speed", type=speed, default=60, help="of the cluster's clock (60)")
     made.add_argument(
         "--no-demo-feed", dest="demo_feed", action="store_false", help="replay no trace of jobs"
     )
@@ -114,6 +123,20 @@ def parser() -> argparse.ArgumentParser:
         "--data", type=Path, default=demo.ROOT / ".data", help="where everything is kept (.data)"
     )
     return made
+
+
+def port_number(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= HIGHEST_PORT:
+        raise argparse.ArgumentTypeError(f"{number} is no port: take one from 1 to {HIGHEST_PORT}")
+    return number
+
+
+def speed(text: str) -> float:
+    number = float(text)
+    if not 0 < number <= HIGHEST_SPEED:
+        raise argparse.ArgumentTypeError(f"take a speed above 0 and up to {HIGHEST_SPEED}")
+    return number
 
 
 if __name__ == "__main__":

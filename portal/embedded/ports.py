@@ -10,11 +10,13 @@ HOST = "127.0.0.1"
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on `port` now."""
+    """Whether a server could listen on `port` now. PermissionError where only root may."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
+        except PermissionError:
+            raise
         except OSError:
             return False
         return True

@@ -173,3 +173,19 @@ def test_a_step_that_fails_shows_its_last_lines(child):
         "    no such table",
         f"    (all of it: {program.log})",
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--port", "70000"], "70000 is no port: take one from 1 to 65534"),
+        (["--speed", "0"], "take a speed above 0 and up to 1000"),
+    ],
+    ids=["a port that is none", "a clock that stands still"],
+)
+def test_a_wrong_option_is_refused_with_what_would_be_right(arguments, sentence, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+
+    assert caught.value.code == 2
+    assert sentence in capsys.readouterr().err
