@@ -1,0 +1,198 @@
+"""What the suite asks of a cluster, and who provides one.
+
+A provider of a real control plane joins PROVIDERS with the mark `kube`; the tests stay as they are.
+"""
+
+import itertools
+import threading
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from portal.core.errors import ClusterAway
+from simcluster.testing import running_cluster
+from tests.kube.polling import eventually
+from topology.kube import manifest
+from topology.kube.live import connect
+from topology.kube.values import GangSpec, MemberRelease, NamespaceSpec
+from topology.kube.watch import ClusterWatch
+from topology.kube.wire import Request
+
+_numbers = itertools.count(1)
+
+
+class Simulated:
+    """Two nodes of 8 GPUs in a thread of this process, on a clock that stands until moved."""
+
+    nodes = ("h100-sxm-01", "h100-sxm-02")
+    has_clock = True
+    notes = {"simcluster.muster.dev/run-seconds": "30"}
+    fails = {"simcluster.muster.dev/exit-code": "3"}
+
+    def __init__(self, cluster, kubeconfig):
+        self.gateway = connect(str(cluster.write_kubeconfig(kubeconfig)))
+        self._cluster = cluster
+
+    def start_members(self, key):
+        """The containers of the attempt's bound pods start."""
+        self._cluster.step(5)
+
+    def end_members(self, key):
+        """They run 30 s, and end as their notes say."""
+        self._cluster.step(60)
+
+
+class ClusterApi:
+    """A namespace of its own in a cluster, the gateway to it, and the other side of both."""
+
+    def __init__(self, provider):
+        self.provider = provider
+        self.gateway = provider.gateway
+        self.nodes = provider.nodes
+        self.namespace = f"muster-test-{next(_numbers)}"
+        self.gateway.ensure_namespace(NamespaceSpec(name=self.namespace))
+
+    def spec(self, **changes):
+        """A gang of two members of 4 GPUs, of a name that no other test has."""
+        known = {
+            "namespace": self.namespace,
+            "job": f"j-{next(_numbers):06}",
+            "group": "main",
+            "attempt": 1,
+            "members": 2,
+            "gpus_per_member": 4,
+            "cpu_milli": 500,
+            "memory_mib": 256,
+            "command": ("train", "--fast"),
+            "environment": {"SEED": "1"},
+            "annotations": self.provider.notes,
+            "labels": {"muster.dev/tenant": "nlp"},
+            "walltime_seconds": 3600,
+        }
+        return GangSpec(**(known | changes))
+
+    def held(self, spec):
+        """The gang's members, all at the gate."""
+        self.gateway.ensure_gang(spec)
+        self.gateway.open_gang(spec.key)
+        return self.waiting(spec)
+
+    def waiting(self, spec):
+        def all_there():
+            members = self.gateway.gated_members(spec.key)
+            return members if len(members) == spec.members else ()
+
+        return eventually(all_there)
+
+    def onto(self, members, node):
+        """Releases of `members` onto one node, with 4 devices each."""
+        return [
+            MemberRelease(
+                namespace=member.namespace,
+                pod_name=member.pod_name,
+                pod_uid=member.pod_uid,
+                node=node,
+                attempt=member.attempt,
+                devices=tuple(range(4 * place, 4 * place + 4)),
+            )
+            for place, member in enumerate(members)
+        ]
+
+    def await_phases(self, spec, *phases):
+        """The gang's members by rank, once they are where they are expected."""
+
+        def there():
+            members = sorted(self.gateway.members(spec.key), key=lambda member: member.rank)
+            return members if [member.phase for member in members] == list(phases) else ()
+
+        return eventually(there)
+
+    def pod(self, name):
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+        return self.gateway.wire.ask(Request(method="GET", path=path))
+
+    def await_none(self, spec):
+        """Until the attempt has no pods left."""
+        eventually(lambda: not self.gateway.members(spec.key))
+
+    def await_outcome(self, spec):
+        """How the gang ended, and why, once it has."""
+
+        def ended():
+            groups = [g for g in self.gateway.gangs() if g.key == spec.key and g.outcome]
+            return [(group.outcome, group.reason) for group in groups]
+
+        return eventually(ended)[0]
+
+    def ensure_soon(self, spec):
+        """Ask for the gang as often as the cluster says that it is not done with the last one."""
+
+        def ensured():
+            try:
+                self.gateway.ensure_gang(spec)
+            except ClusterAway:
+                return False
+            return True
+
+        eventually(ensured)
+
+    def make_job(self, spec, **metadata):
+        """A Job of the gang's name, made behind the gateway's back."""
+        body = manifest.gang_job(spec)
+        body["metadata"] |= metadata
+        self._post_job(body)
+
+    def make_guarded_job(self, spec, *, gate, selector):
+        """The gang's Job as somebody's webhook would leave it: with a gate and a selector more."""
+        body = manifest.gang_job(spec)
+        pod = body["spec"]["template"]["spec"]
+        pod["schedulingGates"].insert(0, {"name": gate})
+        pod |= {"nodeSelector": selector, "tolerations": []}
+        self._post_job(body)
+
+    def _post_job(self, body):
+        path = f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
+        self.gateway.wire.ask(Request(method="POST", path=path, body=body))
+
+    @contextmanager
+    def watching(self):
+        """A list that fills with what the cluster says while the block lasts."""
+        heard, stop = [], threading.Event()
+        watch = ClusterWatch(
+            lambda: self.gateway.wire,
+            wall=lambda: datetime.now(UTC),
+            stop=stop,
+            has_clock=self.provider.has_clock,
+        )
+
+        def listen():
+            with watch:
+                heard.extend(watch)
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        try:
+            yield heard
+        finally:
+            stop.set()
+            listener.join()
+
+
+@pytest.fixture(scope="session")
+def simcluster(tmp_path_factory):
+    with running_cluster("2xH100-SXM:8", frozen=True) as cluster:
+        yield Simulated(cluster, tmp_path_factory.mktemp("simcluster") / "kubeconfig")
+
+
+PROVIDERS = [pytest.param("simcluster", id="simcluster")]
+
+
+@pytest.fixture(params=PROVIDERS)
+def cluster_api(request):
+    """The cluster that this run of the suite is against; everything made in it is removed again."""
+    api = ClusterApi(request.getfixturevalue(request.param))
+    yield api
+    for group in api.gateway.gangs():
+        api.gateway.delete_gang(group.key)
+    eventually(lambda: not api.gateway.members() or api.provider.end_members(None))

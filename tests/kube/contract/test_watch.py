@@ -1,0 +1,86 @@
+"""What the watch tells of the things that happen in a cluster."""
+
+from collections import Counter
+
+from tests.kube.polling import eventually
+from topology.kube.values import GroupSeen, Listed, MemberSeen, NodeSeen
+
+
+def listed(heard):
+    return {seen.kind: seen for seen in heard if isinstance(seen, Listed)}
+
+
+def everything_listed(heard):
+    return len(listed(heard)) == 3
+
+
+def phases(heard, rank):
+    """The phases of one member, in the order told, each once."""
+    told = [seen.phase for seen in heard if isinstance(seen, MemberSeen) and seen.rank == rank]
+    return list(dict.fromkeys(told))
+
+
+def outcomes(heard):
+    return [seen.outcome for seen in heard if isinstance(seen, GroupSeen)]
+
+
+def test_what_is_there_is_told_before_it_is_said_to_be_all(cluster_api):
+    spec = cluster_api.spec()
+    members = cluster_api.held(spec)
+
+    with cluster_api.watching() as heard:
+        eventually(lambda: everything_listed(heard))
+
+    nodes = [seen.name for seen in heard if isinstance(seen, NodeSeen)]
+    assert sorted(nodes) == sorted(cluster_api.nodes)
+    assert {kind: seen.keys for kind, seen in listed(heard).items()} == {
+        "nodes": frozenset(cluster_api.nodes),
+        "members": frozenset(member.pod_uid for member in members),
+        "groups": frozenset({f"{spec.job}/main"}),
+    }
+    assert heard.index(listed(heard)["nodes"]) > heard.index(
+        next(seen for seen in heard if isinstance(seen, NodeSeen))
+    )
+
+
+def test_a_members_life_is_told_in_its_order(cluster_api):
+    spec, node = cluster_api.spec(members=1), cluster_api.nodes[0]
+
+    with cluster_api.watching() as heard:
+        eventually(lambda: everything_listed(heard))
+        members = cluster_api.held(spec)
+        cluster_api.gateway.release_all(cluster_api.onto(members, node))
+        cluster_api.await_phases(spec, "bound")
+        cluster_api.provider.start_members(spec.key)
+        cluster_api.await_phases(spec, "running")
+        cluster_api.provider.end_members(spec.key)
+        eventually(lambda: "complete" in outcomes(heard))
+        eventually(lambda: "succeeded" in phases(heard, 0))
+
+    assert phases(heard, 0) == ["gated", "binding", "bound", "running", "succeeded"]
+    versions = [seen.version for seen in heard if isinstance(seen, MemberSeen)]
+    assert versions == sorted(versions)
+
+
+def test_a_pod_and_a_gang_that_go_are_told_gone(cluster_api):
+    spec = cluster_api.spec()
+    cluster_api.held(spec)
+
+    with cluster_api.watching() as heard:
+        eventually(lambda: everything_listed(heard))
+        cluster_api.gateway.delete_gang(spec.key)
+        eventually(
+            lambda: Counter(m.phase for m in heard if isinstance(m, MemberSeen))["gone"] == 2
+        )
+        eventually(lambda: any(g.gone for g in heard if isinstance(g, GroupSeen)))
+
+    assert phases(heard, 0) == phases(heard, 1) == ["gated", "gone"]
+
+
+def test_a_long_list_comes_in_pages(cluster_api, monkeypatch):
+    monkeypatch.setattr("topology.kube.wire.PAGE", 2)
+    spec = cluster_api.spec(members=5)
+
+    members = cluster_api.held(spec)
+
+    assert [member.rank for member in members] == [0, 1, 2, 3, 4]
