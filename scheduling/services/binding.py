@@ -12,7 +12,7 @@ from datetime import datetime
 
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.models import Job, JobGroup, Member
-from scheduling.services import lifecycle, observation
+from scheduling.services import lifecycle, observation, settling
 from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
 from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
 from topology.kube.values import GangKey, GangSpec, MemberRelease, MemberSeen, NamespaceSpec
@@ -115,7 +115,7 @@ def remove(job_id: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> b
         for member in live:
             if (member.group_id, member.attempt, member.rank) not in there:
                 observation.note_gone(member)
-        observation.settle(job.pk, at=clock())
+        settling.settle(job.pk, at=clock())
         return not there
 
 
@@ -141,11 +141,12 @@ def look_after(job_id: int, gateway: Gateway, *, at: datetime) -> None:
     Raises ClusterAway.
     """
     job = Job.objects.select_related("tenant", "cluster").get(pk=job_id)
-    names = {_key(job, group).name for group in job.groups.all()}
-    for seen in gateway.gangs():
-        if seen.key.name in names:
-            observation.observe(job.cluster, seen, at=at)
-    observation.give_up_if_lost(job_id, at=at)
+    wanted = {_key(job, group) for group in job.groups.all()}
+    found = [seen for seen in gateway.gangs() if seen.key in wanted]
+    for seen in found:
+        observation.observe(job.cluster, seen, at=at)
+    is_gang_gone = len(found) < len(wanted)
+    settling.give_up_if_lost(job_id, attempt=job.attempt, is_gang_gone=is_gang_gone, at=at)
 
 
 def namespace_of(job: Job) -> str:

@@ -8,9 +8,12 @@ from django.utils.translation import gettext as _
 from portal.core.errors import GangTooLarge, Refused
 from scheduling.services.requests import GroupRequest, JobRequest
 from tenants.models import Tenant
+from topology.models import Cluster
 
 LONGEST_NAME = 80
-MOST_MEMBERS = 10_000
+MOST_GROUPS = 20
+MOST_MEMBERS = 10_000  # of all groups together
+MOST_OF_ONE = 10**9  # thousandths of a CPU, or MiB: beyond any node, and sums of it stay exact
 LONGEST_WALLTIME = 366 * 86_400
 MOST_TEXT = 64 * 1024  # of command, environment and annotations: a pod is no place for data
 OUR_PREFIX = "muster.dev/"
@@ -20,11 +23,15 @@ _ANNOTATION = re.compile(
     r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 )
 LONGEST_ANNOTATION_NAME = 63
+LONGEST_IMAGE = 300
+LONGEST_EXTERNAL_ID = 80
 
 
 def check_request(request: JobRequest, tenant: Tenant) -> None:
     """Refuse with Refused or GangTooLarge what no cycle could ever carry out."""
     _check_name(request.name)
+    _check_external_id(request.external_id)
+    _check_cluster(request.cluster)
     _check_groups(request)
     _check_walltime(request.walltime_seconds)
     _check_priority(request, tenant)
@@ -43,9 +50,25 @@ def _check_name(name: str) -> None:
         )
 
 
+def _check_external_id(external_id: str) -> None:
+    if len(external_id) > LONGEST_EXTERNAL_ID or not external_id.isprintable():
+        raise Refused(
+            _("An external id has at most %d printable characters.") % LONGEST_EXTERNAL_ID,
+            field="external_id",
+        )
+
+
+def _check_cluster(cluster: Cluster) -> None:
+    if not cluster.is_writable:
+        raise Refused(
+            _("Cluster %s is connected to look only and takes no jobs.") % cluster.slug,
+            field="cluster",
+        )
+
+
 def _check_groups(request: JobRequest) -> None:
-    if not request.groups:
-        raise Refused(_("A job needs at least one group of members."), field="groups")
+    if not 1 <= len(request.groups) <= MOST_GROUPS:
+        raise Refused(_("A job needs 1 to %d groups of members.") % MOST_GROUPS, field="groups")
     for name, count in Counter(group.name for group in request.groups).items():
         if count > 1 or not _GROUP_NAME.fullmatch(name):
             raise Refused(
@@ -55,6 +78,8 @@ def _check_groups(request: JobRequest) -> None:
     largest = request.cluster.nodes.largest_gpu_count()
     for group in request.groups:
         _check_group(group, largest)
+    if sum(group.most for group in request.groups) > MOST_MEMBERS:
+        raise Refused(_("A job may have %d members at most.") % MOST_MEMBERS, field="members")
 
 
 def _check_group(group: GroupRequest, largest: int) -> None:
@@ -63,8 +88,9 @@ def _check_group(group: GroupRequest, largest: int) -> None:
             _("Members must satisfy 1 ≤ minimum ≤ members ≤ maximum ≤ %d.") % MOST_MEMBERS,
             field="members",
         )
-    if min(group.gpus_per_member, group.cpu_milli, group.memory_mib) < 0:
-        raise Refused(_("Amounts cannot be negative."), field="gpus_per_member")
+    for field in ("gpus_per_member", "cpu_milli", "memory_mib"):
+        if not 0 <= getattr(group, field) <= MOST_OF_ONE:
+            raise Refused(_("An amount must be between 0 and %d.") % MOST_OF_ONE, field=field)
     if group.gpus_per_member > largest:
         raise GangTooLarge(
             _("A member may ask for %(limit)d GPUs at most, the most that one node here has.")
@@ -95,6 +121,8 @@ def _check_priority(request: JobRequest, tenant: Tenant) -> None:
 def _check_flavors(request: JobRequest) -> None:
     if any(flavor.cluster_id != request.cluster.pk for flavor in request.flavors):
         raise Refused(_("That kind of GPU belongs to another cluster."), field="gpu")
+    if len(set(request.flavors)) < len(request.flavors):
+        raise Refused(_("Name each kind of GPU once, the best first."), field="gpu")
 
 
 def _check_texts(request: JobRequest) -> None:
@@ -110,12 +138,20 @@ def _check_texts(request: JobRequest) -> None:
             raise Refused(
                 _("Annotations under %s are Muster's own.") % OUR_PREFIX, field="annotations"
             )
+    if len(request.image) > LONGEST_IMAGE:
+        raise Refused(_("An image has at most %d characters.") % LONGEST_IMAGE, field="image")
     texts = [*request.command, request.image, *_pairs(request)]
-    if any("\0" in text for text in texts) or sum(map(len, texts)) > MOST_TEXT:
+    if not all(map(_is_storable, texts)) or sum(map(len, texts)) > MOST_TEXT:
         raise Refused(
-            _("Command, environment and annotations may have %d characters together.") % MOST_TEXT,
+            _("Command, environment and annotations may have %d characters together, no NUL.")
+            % MOST_TEXT,
             field="command",
         )
+
+
+def _is_storable(text: str) -> bool:
+    """Without the characters that the database has no room for: NUL, and halves of others."""
+    return not re.search("[\0\ud800-\udfff]", text)
 
 
 def _pairs(request: JobRequest) -> list[str]:

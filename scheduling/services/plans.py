@@ -47,22 +47,24 @@ def apply_plan(plan: Plan, snapshot: Snapshot, *, at: datetime) -> Applied:
 
 def _start(start: Start, snapshot: Snapshot, *, at: datetime) -> bool:
     """Start one job; False when somebody changed it or took a device since the snapshot."""
-    job = Job.objects.filter(pk=start.job, state=JobState.QUEUED, is_held=False).first()
-    if job is None:
-        return False
     try:
         with transaction.atomic():
-            return _write_start(job, start, snapshot, at=at)
+            return _write_start(start, snapshot, at=at)
     except IntegrityError as error:
         if "gpu_in_one_active_placement" not in str(error):
             raise
         return False
 
 
-def _write_start(job: Job, start: Start, snapshot: Snapshot, *, at: datetime) -> bool:
+def _write_start(start: Start, snapshot: Snapshot, *, at: datetime) -> bool:
+    # Locked, so that nobody holds or cancels it between this look and the change.
+    waiting = Job.objects.select_for_update().filter(state=JobState.QUEUED, is_held=False)
+    job = waiting.filter(pk=start.job).first()
+    if job is None:
+        return False
     attempt = job.attempt + 1
     gpu_ids = [snapshot.gpu_ids[gpu] for member in start.members for gpu in member.gpus]
-    won = move(
+    move(
         job,
         JobState.STARTING,
         at=at,
@@ -70,10 +72,9 @@ def _write_start(job: Job, start: Start, snapshot: Snapshot, *, at: datetime) ->
         attempt=attempt,
         release_by=Now() + timedelta(seconds=settings.BIND_TIMEOUT_SECONDS),
     )
-    if won:
-        _write_ledger(job, start.members, snapshot, at=_not_before_release(gpu_ids, at))
-        send_on_commit("scheduling.bind_job", job_id=job.pk, attempt=attempt)
-    return won
+    _write_ledger(job, start.members, snapshot, at=_not_before_release(gpu_ids, at))
+    send_on_commit("scheduling.bind_job", job_id=job.pk, attempt=attempt)
+    return True
 
 
 def _not_before_release(gpu_ids: Iterable[int], at: datetime) -> datetime:

@@ -1,9 +1,17 @@
 """What a lost message left behind: rows that say one thing while nobody works on it."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import (
+    DateTimeField,
+    DurationField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    Value,
+)
 from django.db.models.functions import Now
 
 from portal.core.queueing import send_on_commit
@@ -25,6 +33,8 @@ def reconcile(cluster: Cluster, *, at: datetime) -> None:
     jobs = Job.objects.filter(cluster=cluster)
     for job in _late(jobs):
         stop(job, towards=JobState.QUEUED, at=at, reason="not bound in time")
+    for job in _out_of_time(jobs, at=at):
+        stop(job, towards=JobState.TIMED_OUT, at=at, reason="its longest run is over")
     for job in jobs.filter(state=JobState.STARTING):
         send_on_commit("scheduling.bind_job", job_id=job.pk, attempt=job.attempt)
     for job in _with_lost_members(jobs):
@@ -44,10 +54,17 @@ def _late(jobs: JobQuerySet) -> JobQuerySet:
     return jobs.filter(Exists(unbound), state=JobState.STARTING, release_by__lt=Now())
 
 
+def _out_of_time(jobs: JobQuerySet, *, at: datetime) -> JobQuerySet:
+    """Running jobs that have run for their walltime. at: cluster clock."""
+    seconds = F("walltime_seconds") * Value(timedelta(seconds=1), output_field=DurationField())
+    latest_start = ExpressionWrapper(Value(at) - seconds, output_field=DateTimeField())
+    return jobs.filter(state=JobState.RUNNING, started_at__lte=latest_start)
+
+
 def _with_lost_members(jobs: JobQuerySet) -> JobQuerySet:
-    """Running jobs of which a member ended without a result."""
+    """Jobs under way of which a member ended without success, and nobody said why."""
     lost = Member.objects.filter(
-        Q(phase=MemberPhase.GONE) | Q(phase=MemberPhase.FAILED, exit_code=None),
+        phase__in=(MemberPhase.GONE, MemberPhase.FAILED),
         job=OuterRef("pk"),
         attempt=OuterRef("attempt"),
     )
