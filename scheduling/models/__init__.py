@@ -3,6 +3,7 @@ from scheduling.models.event import JobEvent
 from scheduling.models.job import Job, JobFlavor, JobGroup
 from scheduling.models.member import Member
 from scheduling.models.placement import Placement, PlacementGpu
+from scheduling.models.policy import Policy
 
 __all__ = [
     "Cycle",
@@ -13,4 +14,5 @@ __all__ = [
     "Member",
     "Placement",
     "PlacementGpu",
+    "Policy",
 ]

@@ -9,6 +9,7 @@ from tests.factories.scheduling import (
     MemberFactory,
     PlacementFactory,
     PlacementGpuFactory,
+    PolicyFactory,
 )
 from tests.factories.tenants import (
     ApiTokenFactory,
@@ -48,6 +49,7 @@ __all__ = [
     "NvlinkDomainFactory",
     "PlacementFactory",
     "PlacementGpuFactory",
+    "PolicyFactory",
     "PriorityClassFactory",
     "QuotaFactory",
     "RackFactory",

@@ -12,6 +12,7 @@ from scheduling.models import (
     Member,
     Placement,
     PlacementGpu,
+    Policy,
 )
 from tests.factories.tenants import TenantFactory, UserFactory
 from tests.factories.topology import ClusterFactory, FlavorFactory, NodeFactory
@@ -116,3 +117,12 @@ class CycleFactory(DjangoModelFactory):
     seconds = 0.0
     digest = ""
     plan = b""
+
+
+class PolicyFactory(DjangoModelFactory):
+    class Meta:
+        model = Policy
+
+    cluster = factory.SubFactory(ClusterFactory)
+    number = factory.Sequence(lambda n: n + 1)
+    values = factory.LazyFunction(dict)
