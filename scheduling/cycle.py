@@ -8,14 +8,12 @@ from portal.core.locks import LockSpace, advisory_lock
 from scheduling import snapshots
 from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.invariants import violations
-from scheduling.engine.policy import Order, Policy
-from scheduling.services.plans import apply_plan, record_cycle
+from scheduling.services.plans import apply_plan
+from scheduling.services.policies import policy_in_force
+from scheduling.services.recording import Decided, record_cycle
 from topology.models import Cluster
 
 logger = logging.getLogger(__name__)
-
-# The first engine's; rows with a history take its place when operators may choose.
-POLICY = Policy(order=Order.FIFO, reservations=0)
 
 
 def run(cluster_id: int, *, at: datetime) -> None:
@@ -26,9 +24,10 @@ def run(cluster_id: int, *, at: datetime) -> None:
     with consistent_read():
         cluster = Cluster.objects.get(pk=cluster_id)
         snapshot = snapshots.take(cluster, at=at)
+        policy = policy_in_force(cluster)
 
     # 2. Think: no database, no clock, no network.
-    plan = plan_cycle(snapshot, POLICY)
+    plan = plan_cycle(snapshot, policy)
 
     # 3. Doubt: a plan that breaks a rule is a bug of ours, and is not carried out.
     if wrong := violations(snapshot, plan):
@@ -36,9 +35,8 @@ def run(cluster_id: int, *, at: datetime) -> None:
 
     # 4. Act: rows first; what Kubernetes must do is queued with them, in the same transaction.
     applied = apply_plan(plan, snapshot, at=at)
-    record_cycle(
-        plan, applied, cluster=cluster, at=at, seconds=round(time.perf_counter() - began, 4)
-    )
+    decided = Decided(snapshot=snapshot, policy=policy, plan=plan, applied=applied)
+    record_cycle(decided, cluster=cluster, at=at, seconds=time.perf_counter() - began)
     Cluster.objects.filter(pk=cluster_id, cycle_answered__lt=cluster.cycle_asked).update(
         cycle_answered=cluster.cycle_asked
     )

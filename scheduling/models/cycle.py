@@ -13,7 +13,10 @@ class Cycle(models.Model):
     skipped = models.PositiveIntegerField(default=0)  # decisions that met a changed job
     seconds = models.FloatField()  # wall; see to act
     digest = models.CharField(max_length=64)  # of the plan
-    plan = models.BinaryField()  # zlib of the codec's JSON
+    # The codec's JSON, each compressed with zlib; a snapshot over the size limit is not kept.
+    plan = models.BinaryField()
+    snapshot = models.BinaryField(default=bytes)
+    policy = models.BinaryField(default=bytes)
 
     class Meta:
         indexes = [models.Index(fields=["cluster", "-id"], name="cycle_newest")]

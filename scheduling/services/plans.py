@@ -1,7 +1,5 @@
 """Carrying a plan out: rows first; what the cluster must do is queued with them."""
 
-import hashlib
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,17 +11,12 @@ from django.db.models import F, Max
 from django.db.models.functions import Now
 
 from portal.core.queueing import send_on_commit
-from scheduling.engine import codec
 from scheduling.engine.jobs import PlacedMember
 from scheduling.engine.plan import Hold, Plan, Start, Unit, unit_of
 from scheduling.engine.snapshot import PARTS_PER_GPU, Snapshot
-from scheduling.models import Cycle, Job, JobGroup, Member, Placement, PlacementGpu
+from scheduling.models import Job, JobGroup, Member, Placement, PlacementGpu
 from scheduling.services.lifecycle import move
 from scheduling.states import JobState
-from topology.models import Cluster
-
-CYCLES_KEPT = 2_000
-_PURGE_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,35 +158,3 @@ def _readable(value: Any, unit: Unit, names: dict[int, str]) -> Any:
             return [names.get(job, "") for job in value]
         case _:
             return value
-
-
-def record_cycle(
-    plan: Plan, applied: Applied, *, cluster: Cluster, at: datetime, seconds: float
-) -> Cycle | None:
-    """The cycle's row, unless it decided the same as the one before and nothing was started."""
-    Cluster.objects.filter(pk=cluster.pk).update(planned_at=at)
-    text = codec.encode(plan).encode()
-    digest = hashlib.sha256(repr(plan.decisions).encode()).hexdigest()
-    last = Cycle.objects.filter(cluster=cluster).order_by("-pk").first()
-    if last is not None and last.digest == digest and not plan.starts:
-        return None
-    cycle = Cycle.objects.create(
-        cluster=cluster,
-        at=at,
-        starts=applied.started,
-        holds=len(plan.holds),
-        skipped=applied.skipped,
-        seconds=seconds,
-        digest=digest,
-        plan=zlib.compress(text),
-    )
-    if cycle.pk % _PURGE_EVERY == 0:
-        _forget_old_cycles(cluster)
-    return cycle
-
-
-def _forget_old_cycles(cluster: Cluster) -> None:
-    kept = Cycle.objects.filter(cluster=cluster).order_by("-pk")[CYCLES_KEPT : CYCLES_KEPT + 1]
-    oldest = next(iter(kept.values_list("pk", flat=True)), None)
-    if oldest is not None:
-        Cycle.objects.filter(cluster=cluster, pk__lte=oldest).delete()

@@ -20,6 +20,8 @@ class Cluster(models.Model):
     seen_at = models.DateTimeField(null=True, blank=True)  # wall clock; when it last answered
     cycle_asked = models.BigIntegerField(default=0)  # raised by whoever wants a cycle
     cycle_answered = models.BigIntegerField(default=0)  # what a snapshot saw of `cycle_asked`
+    cycles_kept = models.PositiveIntegerField(default=2000)  # recorded ones, the newest
+    snapshot_limit_kib = models.PositiveIntegerField(default=2048)  # of one, compressed
     planned_at = models.DateTimeField(null=True, blank=True)  # cluster clock; last cycle
 
     class Meta:

@@ -1,0 +1,78 @@
+import json
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from scheduling import cycle
+from scheduling.models import Cycle
+from scheduling.services.recording import export_cycle
+from scheduling.services.submission import GroupRequest, JobRequest, submit_job
+from tests.factories import ClusterFactory, MembershipFactory, NodeFactory, QuotaFactory
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster():
+    """One node of eight GPUs, quota for all of them, and a job of sixteen that never fits."""
+    cluster = ClusterFactory()
+    node = NodeFactory(cluster=cluster)
+    member = MembershipFactory()
+    QuotaFactory(tenant=member.tenant, flavor=node.flavor, nominal=8)
+    asked = JobRequest(
+        name="big", cluster=cluster, groups=(GroupRequest(gpus_per_member=8, members=2),)
+    )
+    submit_job(asked, tenant=member.tenant, by=member.user, at=T0)
+    return cluster
+
+
+def replay(text, tmp_path):
+    file = tmp_path / "cycle.json"
+    file.write_text(text)
+    out = StringIO()
+    call_command("replay_snapshot", str(file), stdout=out)
+    return out.getvalue()
+
+
+def test_a_recorded_cycle_gives_the_same_plan_again(cluster, tmp_path):
+    cycle.run(cluster.pk, at=T0 + timedelta(seconds=5))
+
+    answer = replay(export_cycle(Cycle.objects.get()), tmp_path)
+
+    assert answer == "same: 1 decisions, byte for byte\n"
+
+
+def test_a_cycle_that_decides_the_same_is_not_recorded_twice(cluster):
+    for second in range(3):
+        cycle.run(cluster.pk, at=T0 + timedelta(seconds=second))
+
+    assert Cycle.objects.count() == 1
+
+
+def test_a_plan_that_is_no_longer_the_same_is_shown_line_by_line(cluster, tmp_path):
+    cycle.run(cluster.pk, at=T0)
+    parts = json.loads(export_cycle(Cycle.objects.get()))
+    parts["plan"]["value"]["decisions"] = []
+
+    with pytest.raises(SystemExit) as exit_:
+        replay(json.dumps(parts), tmp_path)
+
+    assert exit_.value.code == 1
+
+
+def test_a_file_that_is_no_cycle_is_refused(tmp_path):
+    with pytest.raises(CommandError, match="is no recorded cycle"):
+        replay("{}", tmp_path)
+
+
+def test_a_snapshot_over_the_limit_is_not_kept(cluster):
+    cluster.snapshot_limit_kib = 0
+    cluster.save()
+
+    cycle.run(cluster.pk, at=T0)
+
+    with pytest.raises(LookupError, match="too large"):
+        export_cycle(Cycle.objects.get())
