@@ -14,8 +14,11 @@ class NamedField(serializers.CharField):
     def rows(self) -> QuerySet[Any]:
         raise NotImplementedError
 
-    def to_internal_value(self, data: Any) -> Model:  # type: ignore[override] # a row for its name
-        name = super().to_internal_value(data)
+    def run_validation(self, data: Any = serializers.empty) -> Model | None:
+        """The row, or None where nothing was said and nothing need be."""
+        name = super().run_validation(data)
+        if name is None:
+            return None
         rows = self.rows()
         row: Model | None = rows.filter(**{self.name_field: name}).first()
         if row is None:

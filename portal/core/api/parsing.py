@@ -21,7 +21,7 @@ class BoundedJSONParser(JSONParser):
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
         length = int(parser_context["request"].META.get("CONTENT_LENGTH") or 0)
         if length > limit:
-            raise TooLarge(_("The body may have %d bytes at most.") % limit)
+            raise TooLarge
         try:
             return super().parse(stream, media_type, parser_context)
         except RecursionError:

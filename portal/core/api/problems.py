@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.signals import got_request_exception
 from django.http import Http404
 from django.utils.log import log_response
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -24,6 +25,7 @@ class TooLarge(exceptions.APIException):
 
     status_code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     default_code = "too_large"
+    default_detail = gettext_lazy("The body is larger than the portal reads.")
 
 
 def handle_exception(exc: Exception, context: dict[str, Any]) -> Response:
@@ -36,6 +38,8 @@ def handle_exception(exc: Exception, context: dict[str, Any]) -> Response:
         exc = exceptions.NotFound()
     elif isinstance(exc, PermissionDenied):
         exc = exceptions.PermissionDenied()
+    elif isinstance(exc, RequestDataTooBig):
+        exc = TooLarge()
     if isinstance(exc, exceptions.APIException):
         return _answer_api_exception(exc, request)
     return _answer_bug(exc, request)
