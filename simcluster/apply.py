@@ -80,6 +80,35 @@ def _collect(value: Any, at: Path, found: dict[Path, Any]) -> None:
         found[at] = value
 
 
+def differences(new: Obj, old: Obj) -> tuple[set[Path], set[Path]]:
+    """Paths whose value is new or other than in `old`, and paths that only `old` has.
+
+    Only the fields that differ are walked, which in most writes are few.
+    """
+    mine: dict[Path, Any] = {}
+    theirs: dict[Path, Any] = {}
+    _collect_unequal(new, old, (), found=(mine, theirs))
+    changed = {p for p, v in mine.items() if p not in theirs or theirs[p] != v} - _UNOWNED
+    return changed, set(theirs) - set(mine) - _UNOWNED
+
+
+def _collect_unequal(
+    new: Obj, old: Obj, at: Path, *, found: tuple[dict[Path, Any], dict[Path, Any]]
+) -> None:
+    for key in {**new, **old}:
+        path = (*at, f"f:{key}")
+        mine, theirs = new.get(key), old.get(key)
+        if path in _UNOWNED or (mine == theirs and (key in new) == (key in old)):
+            continue
+        if isinstance(mine, dict) and isinstance(theirs, dict) and key not in _ATOMIC:
+            _collect_unequal(mine, theirs, path, found=found)
+            continue
+        if key in new:
+            _collect(mine, path, found[0])
+        if key in old:
+            _collect(theirs, path, found[1])
+
+
 def _step(name: str, item: Any) -> str:
     if name in _SETS or not isinstance(item, dict):
         return f"v:{json.dumps(item)}"
@@ -123,7 +152,7 @@ def merged(live: Obj, applied: Obj, *, order: Order) -> Obj:
     dropped = before - set(wanted) - owned_by_others
     for path in sorted(dropped, key=lambda path: (path[-1] != ".", -len(path), path)):
         _take(result, path)
-    result = _put(result, applied, "")
+    result = dict(_put(result, applied, ""))
     entries[own] = set(wanted)
     _write_entries(result, live, entries, touched={own: order.at})
     return result
@@ -131,16 +160,14 @@ def merged(live: Obj, applied: Obj, *, order: Order) -> Obj:
 
 def track(new: Obj, old: Obj | None, *, write: tuple[str, str], at: str) -> None:
     """Note in `new` that a plain write changed fields: they are the writer's now."""
-    present, before = fields_of(new), fields_of(old) if old is not None else {}
-    changed = {p for p, value in present.items() if p not in before or before[p] != value}
-    gone = set(before) - set(present)
+    changed, gone = differences(new, old or {})
     if not changed and not gone:
         return
     entries = _entries(new)
     own = ("Update", *write)
-    for key in entries:
+    for key, paths in entries.items():
         if key != own:
-            entries[key] -= (changed - _same_step(changed)) | gone
+            paths.difference_update((changed - _same_step(changed)) | gone)
     mine = (entries.get(own, set()) | changed) - gone
     entries[own] = {path for path in mine if not path[0].startswith("f:status") or write[1]}
     _write_entries(new, new, entries, touched={own: at} if changed else {})
@@ -187,7 +214,7 @@ def _settle_conflicts(entries: Entries, changed: set[Path], *, order: Order) -> 
     for (_, manager, _part), paths in entries.items():
         taken = {path for path in paths & changed if path[-1] != "."}
         if order.force:
-            paths -= taken
+            paths.difference_update(taken)
         causes += [_conflict_cause(manager, path) for path in sorted(taken)]
     if not causes or order.force:
         return

@@ -23,7 +23,7 @@ def rfc3339_micro(at: float) -> str:
 
 def seconds_of(text: str) -> float:
     """Epoch seconds of an RFC 3339 text; ValueError when it is none."""
-    at = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    at = datetime.fromisoformat(text)
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 

@@ -55,7 +55,7 @@ class Cluster:
         self.api = Api(self.world)
         scheduler = Scheduler(self.world)
         kubelets = Kubelets(self.world, scheduler)
-        nodes = NodeController(self.world, kubelets)
+        self.nodes = nodes = NodeController(self.world, kubelets)
         jobs = JobController(self.world, self.api.writer.create_quietly)
         self.faults = Faults(self.world, self.api.watches, nodes=nodes, kubelets=kubelets)
         self.world.controllers += [
@@ -66,6 +66,15 @@ class Cluster:
             kubelets,
             nodes,
         ]
+
+    def resume(self) -> None:
+        """Let the controllers take over what a state file brought back."""
+        for event in self.world.store.replay():
+            for controller in self.world.controllers:
+                controller.seen(event)
+        self.world.adopt_events()
+        self.nodes.resume()
+        self.world.settle()
 
     def found(self, specs: list[NodeSpec]) -> None:
         """Make the namespaces and nodes that are not there yet."""

@@ -55,8 +55,10 @@ class Control:
             raise errors.bad_request("seconds must be a number, 0 or more")
         world = self._cluster.world
         world.clock.advance(seconds)
-        while world.run_due(_SLICE_SECONDS):
+        more = world.run_due(_SLICE_SECONDS)
+        while more:
             await asyncio.sleep(0)  # so that watches are served in between
+            more = world.run_due(_SLICE_SECONDS)
         return self._clock()
 
     def _handle_faults(self, path: str, request: Request) -> Obj:

@@ -94,16 +94,9 @@ def _fill_priority(world: World, pod: Obj) -> None:
 def _fill_tolerations(spec: Obj) -> None:
     tolerations = list(spec.get("tolerations") or [])
     known = {t.get("key") for t in tolerations if t.get("effect") in {None, "", "NoExecute"}}
-    for key in _NODE_TROUBLE:
-        if key not in known and None not in known:
-            tolerations.append(
-                {
-                    "key": key,
-                    "operator": "Exists",
-                    "effect": "NoExecute",
-                    "tolerationSeconds": _TROUBLE_SECONDS,
-                }
-            )
+    wait = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TROUBLE_SECONDS}
+    missing = [key for key in _NODE_TROUBLE if key not in known and None not in known]
+    tolerations += [{"key": key, **wait} for key in missing]
     spec["tolerations"] = tolerations
 
 

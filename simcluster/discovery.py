@@ -108,9 +108,7 @@ def _openapi(path: str) -> Obj | None:
     versions = {(r.group, r.version) for r in RESOURCES}
     paths = {(f"apis/{g}/{v}" if g else f"api/{v}"): (g, v) for g, v in sorted(versions)}
     if path == "/openapi/v3":
-        return {
-            "paths": {name: {"serverRelativeURL": f"/openapi/v3/{name}"} for name in paths}
-        }
+        return {"paths": {name: {"serverRelativeURL": f"/openapi/v3/{name}"} for name in paths}}
     group_version = paths.get(path.removeprefix("/openapi/v3/"))
     if group_version is None or not path.startswith("/openapi/v3/"):
         return None

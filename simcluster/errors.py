@@ -14,9 +14,7 @@ class UsageError(Exception):
 class ApiError(Exception):
     """One refusal: an HTTP code and the Status that goes with it."""
 
-    def __init__(
-        self, code: int, reason: str, *, message: str, details: Obj | None = None
-    ) -> None:
+    def __init__(self, code: int, reason: str, *, message: str, details: Obj | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -50,7 +48,7 @@ class Cause:
     text: str
     value: object = None
 
-    REASONS = {  # noqa: RUF012 - a constant table, never a field (slots keep it on the class)
+    REASONS = {
         "Forbidden": "FieldValueForbidden",
         "Invalid value": "FieldValueInvalid",
         "Required value": "FieldValueRequired",

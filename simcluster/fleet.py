@@ -95,9 +95,9 @@ def _spec_of(entry: Obj) -> NodeSpec:
         values[name] = tuple(values.get(name, ()))
     values["labels"] = tuple(sorted(values.get("labels", {}).items()))
     spec = NodeSpec(**values)
-    for name in (spec.islands, spec.numas):
-        if name and len(name) != spec.gpus:
-            raise ValueError(f"{spec.name} has {spec.gpus} GPUs, but {len(name)} islands or numas")
+    for numbers in (spec.islands, spec.numas):
+        if numbers and len(numbers) != spec.gpus:
+            raise ValueError(f"{spec.name} has {spec.gpus} GPUs, {len(numbers)} islands or numas")
     return spec
 
 

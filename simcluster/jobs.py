@@ -64,7 +64,7 @@ class Round:
 
     @property
     def spec(self) -> Obj:
-        return dict(self.job["spec"])
+        return self.job["spec"]  # type: ignore[no-any-return]
 
     @property
     def active(self) -> list[Stored]:
@@ -80,8 +80,9 @@ class JobController:
         self._world = world
         self._make = make
         self._look: dict[str, None] = {}
+        self._soon: dict[str, None] = {}
         self._backoffs: dict[str, Backoff] = {}
-        self._planned: dict[str, float] = {}
+        self._planned: dict[str, set[float]] = {}
 
     def seen(self, event: Event) -> None:
         if event.resource is JOBS:
@@ -93,11 +94,13 @@ class JobController:
         elif event.resource is PODS:
             owner = controller_of(event.obj)
             if owner is not None and owner["kind"] == "Job":
-                self._look[owner["uid"]] = None
-                self._free_orphan(event, owner)
+                self._see_pod(event, owner["uid"])
 
     def act(self) -> bool:
         look, self._look = self._look, {}
+        soon, self._soon = self._soon, {}
+        for uid in soon:
+            self._look_again(uid, int(self._world.clock.now()) + 1.0)
         for uid in look:
             found = self._world.store.by_uid(uid)
             if found is None or found[0] is not JOBS:
@@ -106,10 +109,12 @@ class JobController:
                 self._sync(found[1])
         return bool(look)
 
-    def _free_orphan(self, event: Event, owner: Obj) -> None:
-        """Look again at a pod whose Job is gone, so that its finalizer does not keep it."""
-        if event.kind != "DELETED" and self._world.store.by_uid(owner["uid"]) is None:
-            self._look[owner["uid"]] = None
+    def _see_pod(self, event: Event, uid: str) -> None:
+        """Look at once when pods come, end or go; a little later when they only become ready."""
+        if event.old is None or event.kind == "DELETED" or _stage(event.old) != _stage(event.obj):
+            self._look[uid] = None
+        elif has_condition(event.old, "Ready") != has_condition(event.obj, "Ready"):
+            self._soon[uid] = None
 
     def _free_pods(self, uid: str) -> None:
         for resource, pod in self._world.store.children(uid):
@@ -142,7 +147,9 @@ class JobController:
 
     def _begin(self, job: Stored) -> Round:
         children = self._world.store.children(uid_of(job))
-        pods = sorted((p for r, p in children if r is PODS), key=lambda p: (index_of(p), name_of(p)))
+        pods = sorted(
+            (p for r, p in children if r is PODS), key=lambda p: (index_of(p), name_of(p))
+        )
         status = clone(job.get("status") or {})
         succeeded = parse_ranges(status.get("completedIndexes", ""))
         failed = parse_ranges(status.get("failedIndexes", ""))
@@ -258,7 +265,7 @@ class JobController:
             for pod in look.active
             for own in pod.get("status", {}).get("containerStatuses") or []
         )
-        return restarts > limit if limit else restarts > 0
+        return bool(restarts > limit if limit else restarts > 0)
 
     def _is_overdue(self, look: Round) -> bool:
         limit = look.spec.get("activeDeadlineSeconds")
@@ -268,7 +275,7 @@ class JobController:
         due = seconds_of(started) + limit
         if due <= self._world.clock.now():
             return True
-        self._look_again(look.job, due)
+        self._look_again(uid_of(look.job), due)
         return False
 
     def _fail(self, look: Round) -> None:
@@ -307,7 +314,7 @@ class JobController:
     def _make_missing(self, look: Round, count: int) -> None:
         due = self._backoffs.get(uid_of(look.job), Backoff()).wait_until()
         if due > self._world.clock.now() and look.spec.get("backoffLimitPerIndex") is None:
-            self._look_again(look.job, due)
+            self._look_again(uid_of(look.job), due)
             return
         indexes: list[int | None] = [None] * count
         if is_indexed(look.job):
@@ -315,7 +322,9 @@ class JobController:
         if replacement_policy(look.job) == "Failed":
             indexes = indexes[: max(0, count - look.terminating)]
         for index in indexes:
-            failures = max((index_failures(p) + 1 for p in look.pods if index_of(p) == index), default=0)
+            failures = max(
+                (index_failures(p) + 1 for p in look.pods if index_of(p) == index), default=0
+            )
             made = self._make(make_pod(self._world, look.job, index=index, failures=failures))
             if made is not None:
                 self._tell(look.job, "SuccessfulCreate", f"Created pod: {name_of(made)}")
@@ -375,16 +384,16 @@ class JobController:
         if due <= self._world.clock.now():
             removal.begin(self._world, JOBS, job, how=Removal(propagation="Foreground"))
         else:
-            self._look_again(job, due)
+            self._look_again(uid_of(job), due)
 
-    def _look_again(self, job: Stored, due: float) -> None:
-        uid = uid_of(job)
-        if self._planned.get(uid) == due:
+    def _look_again(self, uid: str, due: float) -> None:
+        planned = self._planned.setdefault(uid, set())
+        if due in planned:
             return
-        self._planned[uid] = due
+        planned.add(due)
 
         def look() -> None:
-            self._planned.pop(uid, None)
+            planned.discard(due)
             self._look[uid] = None
 
         self._world.timers.add(due, RANK_JOB, action=look)
@@ -394,6 +403,12 @@ class JobController:
 
 
 _ENDS = frozenset({"Complete", "Failed"})
+
+
+def _stage(pod: Obj) -> tuple[str, bool, bool]:
+    """What of a pod matters to its Job at once."""
+    counted = JOB_FINALIZER not in (pod["metadata"].get("finalizers") or [])
+    return phase_of(pod) if is_finished(pod) else "", is_deleting(pod), counted
 
 
 def is_over(job: Obj) -> bool:
@@ -418,7 +433,7 @@ def wanted_pods(look: Round) -> int:
     """How many pods should be active now."""
     parallelism = int(look.spec.get("parallelism", 1))
     completions = look.spec.get("completions")
-    succeeded = look.status.get("succeeded", 0)
+    succeeded = int(look.status.get("succeeded", 0))
     if completions is None:
         return len(look.active) if succeeded else parallelism
     left = int(completions) - succeeded - len(look.failed_indexes)
@@ -448,7 +463,10 @@ def verdict_of_indexes(look: Round) -> tuple[str, str] | None:
     """The failure that lost indexes amount to, if any."""
     limit = look.spec.get("maxFailedIndexes")
     if limit is not None and len(look.failed_indexes) > limit:
-        return "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
+        return (
+            "MaxFailedIndexesExceeded",
+            "Job has exceeded the specified maximal number of failed indexes",
+        )
     ended = len(look.failed_indexes) + len(look.succeeded)
     if look.failed_indexes and ended >= look.spec["completions"]:
         return "FailedIndexes", "Job has failed indexes"

@@ -3,16 +3,21 @@
 import json
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 NAME = "simcluster"
 
 
 def kubeconfig(url: str, token: str) -> str:
-    """The text of a kubeconfig; JSON, which is YAML too."""
+    """The text of a kubeconfig; JSON, which is YAML too.
+
+    The token stands in the address as well: kubectl leaves a user's token out over plain HTTP.
+    """
+    server = url.replace("://", f"://{NAME}:{quote(token, safe='')}@", 1)
     value = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": NAME, "cluster": {"server": url}}],
+        "clusters": [{"name": NAME, "cluster": {"server": server}}],
         "users": [{"name": NAME, "user": {"token": token}}],
         "contexts": [
             {"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": "default"}}

@@ -1,5 +1,7 @@
 """The kubelets of all nodes: they start pods, let them run their time, end them, and stop them."""
 
+from functools import partial
+
 from simcluster import removal, runs
 from simcluster.clock import rfc3339, seconds_of
 from simcluster.devices import GIVEN, GPU, DevicePlugin, gpus_wanted
@@ -111,8 +113,7 @@ class Kubelets:
             reason, message = rejection
             status = rejected_status(pod, reason=reason, message=message)
             self._write_status(pod, {**status, "startTime": self._world.clock.stamp()})
-            warn = {"message": message, "source": "kubelet", "warn": True}
-            self._world.tell((PODS, pod), reason, **warn)
+            self._world.tell((PODS, pod), reason, message=message, source="kubelet", warn=True)
             return False
         self._plugin.hold(pod, devices or [])
         at, host = self._world.clock.stamp(), _address(node)
@@ -177,7 +178,7 @@ class Kubelets:
                 continue
             ended = seconds_of(running["startedAt"]) + run.seconds
             due = max(ended, self._world.clock.now())  # it may have ended while nobody looked
-            self._world.timers.add(due, RANK_FINISH, action=lambda n=name: self._finish(uid, n))
+            self._world.timers.add(due, RANK_FINISH, action=partial(self._finish, uid, name))
         self._plan_deadline(uid, pod)
 
     def _plan_deadline(self, uid: str, pod: Obj) -> None:
@@ -285,5 +286,3 @@ class Kubelets:
 def _address(node: Obj | None) -> str:
     addresses = (node or {}).get("status", {}).get("addresses") or [{"address": ""}]
     return str(addresses[0]["address"])
-
-

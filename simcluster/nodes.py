@@ -1,5 +1,7 @@
 """The node controller: nodes that fall silent, taints that drive pods out, pods of lost nodes."""
 
+from functools import partial
+
 from simcluster import removal
 from simcluster.clock import seconds_of
 from simcluster.kubelet import Kubelets
@@ -54,7 +56,7 @@ class NodeController:
             self._drive_out(name)
         for name in lost:
             due = self._world.clock.now() + ORPHAN_SECONDS
-            self._world.timers.add(due, RANK_NODE, action=lambda n=name: self._clear(n))
+            self._world.timers.add(due, RANK_NODE, action=partial(self._clear, name))
         return bool(tainted or lost)
 
     def stop(self, name: str) -> None:
@@ -69,6 +71,13 @@ class NodeController:
         if node is not None:
             self._set_ready(node, _FIT, message="kubelet is posting ready status")
         self._kubelets.resume(name)
+
+    def resume(self) -> None:
+        """After a restart: nodes that were lost stay lost, until they are said to be back."""
+        for node in self._world.store.all(NODES):
+            ready = condition_of(node, "Ready")
+            if ready is not None and ready["status"] == "Unknown":
+                self._kubelets.down.add(name_of(node))
 
     def _see_pod(self, event: Event) -> None:
         name = node_of(event.obj)
@@ -124,7 +133,7 @@ class NodeController:
     def _drive_out(self, name: str) -> None:
         """Evict what does not tolerate a NoExecute taint, each pod when its time is up."""
         node = self._world.store.get(NODES, "", name)
-        taints = [t for t in (node or {}).get("spec", {}).get("taints") or []]
+        taints = [] if node is None else node["spec"].get("taints") or []
         for taint in taints:
             if taint["effect"] == "NoExecute":
                 for pod in self._world.store.pods_on(name):

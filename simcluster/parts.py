@@ -38,7 +38,7 @@ def evict_pod(world: World, pod: Stored, body: Obj) -> None:
 
 
 def log_of(world: World, pod: Stored, request: Request) -> Response:
-    """What the container would have written: one line at its start, one a minute, one at its end."""
+    """What the container would have written: a line at its start, each minute, and its end."""
     container = request.query.get("container") or pod["spec"]["containers"][0]["name"]
     statuses = pod.get("status", {}).get("containerStatuses") or []
     own = next((s for s in statuses if s["name"] == container), None)
@@ -61,5 +61,3 @@ def _lines(world: World, own: Obj) -> list[str]:
     if ended:
         lines.append(f"{own['name']}: ended at {ended} with exit code {state['exitCode']}")
     return lines
-
-

@@ -71,10 +71,12 @@ def strategic(target: Obj, patch: Obj) -> Obj:
 
 
 def json_patch(target: Obj, operations: list[Obj]) -> Obj:
-    """RFC 6902; raises 422 when a test fails or a path is missing, 400 for no patch at all."""
+    """RFC 6902, done to `target` itself; raises 422 when a test fails or a path is missing, 400
+    for what is no patch at all.
+    """
     if not isinstance(operations, list):
         raise bad_request("a JSON patch is a list of operations")
-    document: Any = clone(target)
+    document: Any = target
     for operation in operations:
         document = _operate(document, operation)
     if not isinstance(document, dict):
@@ -225,7 +227,9 @@ def _add(document: Any, path: list[str], *, value: Any, replace: bool) -> Any:
 
 
 def apply_patch(current: Obj, body: Any, *, media_type: str) -> Obj:
-    """The object that `body` makes of `current`; the media type says how it is to be read."""
+    """The object that `body` makes of `current`, a copy that may be used up; the media type says
+    how the patch is to be read.
+    """
     if media_type == "application/json-patch+json":
         return json_patch(current, body)
     if not isinstance(body, dict):
@@ -233,5 +237,5 @@ def apply_patch(current: Obj, body: Any, *, media_type: str) -> Obj:
     if media_type == "application/merge-patch+json":
         return dict(merge(current, body))
     if media_type == "application/strategic-merge-patch+json":
-        return strategic(clone(current), body)
+        return strategic(current, body)
     raise ApiError(415, "UnsupportedMediaType", message=f"no patch of type {media_type}")

@@ -88,7 +88,9 @@ class Reader:
             raise errors.ApiError(504, "Timeout", message=message)
         after, version = _read_token(token) if token else (None, store.version)
         if store.is_too_old(version):
-            message = "The provided continue parameter is too old to display a consistent list result"
+            message = (
+                "The provided continue parameter is too old to display a consistent list result"
+            )
             raise errors.expired(message)
         objects = _selected(store, request, target)
         if after is not None:

@@ -13,7 +13,7 @@ ORPHAN = "orphan"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """How an object is to go. `grace_seconds` None is the pod's own; `propagation` "" the default."""
+    """How an object is to go. Grace None is the pod's own, propagation "" the default."""
 
     grace_seconds: int | None = None
     propagation: str = ""

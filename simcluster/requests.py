@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from simcluster.errors import bad_request, no_such_path
+from simcluster.errors import bad_request, no_such_path, unsupported_media_type
 from simcluster.objects import Obj
 from simcluster.resources import BY_PATH, Resource
 
@@ -46,7 +46,10 @@ class Request:
         return self.headers.get("content-type", JSON).split(";")[0].strip().lower()
 
     def json(self) -> Any:
-        """The body; 400 when it is no JSON."""
+        """The body; 415 when it is in another format, 400 when it is no JSON."""
+        media_type = self.media_type()
+        if not media_type.endswith(("json", "+yaml")):
+            raise unsupported_media_type(media_type, accepted=[JSON])
         try:
             return json.loads(self.body)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""How long a pod's containers run and how they end: read from annotations, else from the command."""
+"""How long a pod's containers run and how they end: from annotations, else from the command."""
 
 import re
 from dataclasses import dataclass

@@ -27,6 +27,7 @@ from simcluster.world import World
 
 SCHEDULER = "default-scheduler"
 HOSTNAME = "kubernetes.io/hostname"
+_GATED = "Scheduling is blocked due to non-empty scheduling gates"
 _REPELLING = frozenset({"NoSchedule", "NoExecute"})
 
 Units = dict[str, int]
@@ -41,6 +42,7 @@ class NodeRoom:
     taints: list[Obj]
     allocatable: Units
     used: Units = field(default_factory=dict)
+    load: float = 0.0
 
     def lacks(self, request: Units) -> str:
         """The first resource that is short, or ""."""
@@ -49,14 +51,15 @@ class NodeRoom:
                 return resource
         return ""
 
-    def load(self) -> float:
-        """The fullest share of any resource, 0 to 1."""
-        shares = (self.used.get(r, 0) / have for r, have in self.allocatable.items() if have)
-        return max(shares, default=0.0)
-
     def hold(self, request: Units, sign: int) -> None:
         for resource, amount in request.items():
             self.used[resource] = self.used.get(resource, 0) + sign * amount
+        self.weigh()
+
+    def weigh(self) -> None:
+        """Work out the load: the fullest share of any resource, 0 to 1."""
+        shares = (self.used.get(r, 0) / have for r, have in self.allocatable.items() if have)
+        self.load = max(shares, default=0.0)
 
 
 def pod_request(pod: Obj) -> Units:
@@ -116,7 +119,8 @@ class Scheduler:
         self._nodes: dict[str, NodeRoom] = {}
         self._held: dict[str, tuple[str, Units]] = {}
         self._new: dict[str, None] = {}
-        self._waiting: dict[str, str] = {}  # uid -> why it waits, as last told
+        self._waiting: dict[str, str] = {}  # uid -> likeness
+        self._queues: dict[str, dict[str, None]] = {}  # likeness -> uids, oldest first
         self._roomier: dict[str, None] = {}
 
     def seen(self, event: Event) -> None:
@@ -128,12 +132,11 @@ class Scheduler:
     def act(self) -> bool:
         new, self._new = self._new, {}
         roomier, self._roomier = self._roomier, {}
-        again = [uid for uid in self._waiting if uid not in new] if roomier else []
-        if again:
-            nodes = [self._nodes[name] for name in roomier if name in self._nodes]
-            self._try_all(again, nodes)
+        nodes = [self._nodes[name] for name in roomier if name in self._nodes]
+        if nodes and self._queues:
+            self._try_again(nodes)
         if new:
-            self._try_all(list(new), None)
+            self._try_new(list(new))
         return bool(new)
 
     def lacking(self, pod: Obj, node: str) -> str:
@@ -156,6 +159,7 @@ class Scheduler:
         old = self._nodes.get(name)
         if old is not None:
             room.used = old.used
+            room.weigh()
             if room == old:
                 return
         else:
@@ -174,7 +178,7 @@ class Scheduler:
             self._take(uid, node, pod)
         if event.kind == "DELETED" or node or is_finished(pod) or is_deleting(pod):
             self._new.pop(uid, None)
-            self._waiting.pop(uid, None)
+            self._forget(uid)
         elif pod["spec"].get("schedulerName", SCHEDULER) == SCHEDULER and (
             event.old is None or event.old["spec"] != pod["spec"]
         ):
@@ -194,39 +198,62 @@ class Scheduler:
             self._nodes[node].hold(request, -1)
             self._roomier[node] = None
 
-    def _try_all(self, uids: list[str], nodes: list[NodeRoom] | None) -> None:
-        """Try each pod on `nodes` (all when None); of equal pods none after the first failure."""
-        pods = []
-        for uid in uids:
+    def _try_again(self, nodes: list[NodeRoom]) -> None:
+        """Try waiting pods on nodes that gained room, of equal ones only until one fails."""
+        heads = {likeness: self._head(likeness) for likeness in list(self._queues)}
+        waiting = {likeness: pod for likeness, pod in heads.items() if pod is not None}
+        for likeness in sorted(waiting, key=lambda name: _queue_order(waiting[name])):
+            pod = heads[likeness]
+            while pod is not None:
+                chosen = self._choose(pod, nodes)
+                if chosen is None:
+                    break
+                self._bind(pod, chosen)
+                pod = self._head(likeness)
+
+    def _head(self, likeness: str) -> Stored | None:
+        """The first pod that waits in one queue."""
+        for uid in self._queues.get(likeness, {}):
             found = self._world.store.by_uid(uid)
-            if found is None:
-                self._waiting.pop(uid, None)
-            else:
-                pods.append(found[1])
-        pods.sort(key=_queue_order)
+            return None if found is None else found[1]
+        return None
+
+    def _try_new(self, uids: list[str]) -> None:
+        """Try pods on every node; of equal ones none after the first that fails."""
+        found = [self._world.store.by_uid(uid) for uid in uids]
         failed: dict[str, str] = {}
-        for pod in pods:
+        for pod in sorted((each[1] for each in found if each is not None), key=_queue_order):
+            self._forget(uid_of(pod))
             if gates_of(pod):
-                self._report_gated(pod)
+                self._mark(pod, "SchedulingGated", message=_GATED)
                 continue
             likeness = _likeness(pod)
+            chosen = None if likeness in failed else self._choose(pod, None)
+            if chosen is not None:
+                self._bind(pod, chosen)
+                continue
             if likeness not in failed:
-                chosen = self._choose(pod, nodes)
-                if chosen is not None:
-                    self._bind(pod, chosen)
-                    continue
-                failed[likeness] = self._why_not(pod) if nodes is None else ""
-            self._report_waiting(pod, failed[likeness])
+                failed[likeness] = self._why_not(pod)
+            self._keep_waiting(pod, likeness, why=failed[likeness])
+
+    def _forget(self, uid: str) -> None:
+        """Take a pod out of the queue it waits in."""
+        likeness = self._waiting.pop(uid, None)
+        if likeness is not None:
+            self._queues[likeness].pop(uid)
+            if not self._queues[likeness]:
+                del self._queues[likeness]
 
     def _choose(self, pod: Obj, nodes: list[NodeRoom] | None) -> NodeRoom | None:
-        """The least loaded node that fits; the name settles ties."""
+        """The least loaded node that fits; of equal ones the oldest."""
         request = pod_request(pod)
-        fitting = [
-            room
-            for room in self._candidates(pod, nodes)
-            if not self._objection(pod, room) and not room.lacks(request)
-        ]
-        return min(fitting, key=lambda room: (room.load(), room.name), default=None)
+        best: NodeRoom | None = None
+        for room in self._candidates(pod, nodes):
+            if best is not None and room.load >= best.load:
+                continue
+            if not room.lacks(request) and not self._objection(pod, room):
+                best = room
+        return best
 
     def _candidates(self, pod: Obj, nodes: list[NodeRoom] | None) -> list[NodeRoom]:
         wanted = (pod["spec"].get("nodeSelector") or {}).get(HOSTNAME)
@@ -270,23 +297,15 @@ class Scheduler:
     def _bind(self, pod: Stored, room: NodeRoom) -> None:
         uid = uid_of(pod)
         bind(self._world, pod, room.name)
-        self._waiting.pop(uid, None)
+        self._forget(uid)
         self._take(uid, room.name, pod)
         message = f"Successfully assigned {namespace_of(pod)}/{name_of(pod)} to {room.name}"
         self._world.tell((PODS, pod), "Scheduled", message=message, source=SCHEDULER, warn=False)
 
-    def _report_gated(self, pod: Stored) -> None:
-        self._waiting.pop(uid_of(pod), None)
-        message = "Scheduling is blocked due to non-empty scheduling gates"
-        self._mark(pod, "SchedulingGated", message=message)
-
-    def _report_waiting(self, pod: Stored, why: str) -> None:
-        """Say why a pod waits, once for each reason; an empty one changes nothing."""
-        uid = uid_of(pod)
-        told = self._waiting.setdefault(uid, "")
-        if not why or why == told:
-            return
-        self._waiting[uid] = why
+    def _keep_waiting(self, pod: Stored, likeness: str, *, why: str) -> None:
+        """Queue a pod that fits nowhere, and say why."""
+        self._waiting[uid_of(pod)] = likeness
+        self._queues.setdefault(likeness, {})[uid_of(pod)] = None
         self._mark(pod, "Unschedulable", message=why)
         self._world.tell((PODS, pod), "FailedScheduling", message=why, source=SCHEDULER, warn=True)
 
@@ -329,7 +348,8 @@ def _likeness(pod: Obj) -> str:
     """Equal for pods that fit on the same nodes."""
     spec = pod["spec"]
     resources = [c.get("resources") for c in spec["containers"]]
-    parts = (spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations"), resources)
+    names = ("priority", "nodeSelector", "affinity", "tolerations")
+    parts = [spec.get(name) for name in names] + [resources]
     return repr((*parts, [c.get("resources") for c in spec.get("initContainers") or []]))
 
 

@@ -76,9 +76,9 @@ def matches_expression(expression: Obj, labels: Mapping[str, str]) -> bool:
     """One requirement of a label selector or of node affinity."""
     key, operator = expression["key"], expression["operator"]
     values = expression.get("values") or []
-    has = key in labels
+    has: bool = key in labels
     if operator in {"Exists", "DoesNotExist"}:
-        return has == (operator == "Exists")
+        return has is (operator == "Exists")
     if operator == "In":
         return has and labels[key] in values
     if operator == "NotIn":

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from simcluster.objects import Obj, Stored, clone, name_of, namespace_of, uid_of
+from simcluster.objects import Obj, Stored, draft, name_of, namespace_of, uid_of
 from simcluster.resources import BY_ID, PODS, RESOURCES, Resource
 
 HISTORY = 20_000
@@ -54,6 +54,11 @@ class Store:
         resource_id, key = found
         return BY_ID[resource_id], self._objects[resource_id][key]
 
+    def version_of(self, uid: str) -> str:
+        """The resourceVersion of the object with that uid, or ""."""
+        found = self.by_uid(uid)
+        return "" if found is None else str(found[1]["metadata"]["resourceVersion"])
+
     def all(self, resource: Resource, namespace: str = "") -> Iterator[Stored]:
         """Objects of one kind, of one namespace when given; in no order."""
         objects = self._objects[resource.id]
@@ -91,11 +96,11 @@ class Store:
         return stored
 
     def change(self, resource: Resource, obj: Stored, change: Change) -> Stored:
-        """Apply `change` to a copy of the object as it is now and keep it, if it differs at all."""
+        """Apply `change` to a draft of the object as it is now; keep it if it differs at all."""
         now = self.get(resource, namespace_of(obj), name_of(obj))
         if now is None or uid_of(now) != uid_of(obj):
             return obj
-        new = clone(now)
+        new = draft(now)
         change(new)
         return now if new == now else self.put(resource, new)
 
@@ -116,6 +121,12 @@ class Store:
             self._objects[resource.id][(namespace_of(obj), name_of(obj))] = stored
             self._index(resource, stored)
         self.version = self.forgotten = version
+
+    def replay(self) -> Iterator[Event]:
+        """Every object as if it had just been added, for controllers that start anew."""
+        for resource in RESOURCES:
+            for obj in self.all(resource):
+                yield Event("ADDED", resource, obj, None, self.version)
 
     def is_too_old(self, version: int) -> bool:
         """True when changes after `version` may have been forgotten."""

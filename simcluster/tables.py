@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from simcluster.clock import seconds_of
@@ -9,6 +10,9 @@ from simcluster.objects import Obj, annotations_of, condition_of, is_deleting, l
 from simcluster.resources import Resource
 
 Cells = list[Any]
+
+_PLAIN_SECONDS = 120
+_COARSE_FROM = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +85,16 @@ def age(obj: Obj, now: float) -> str:
 def duration(seconds: float) -> str:
     """45s, 3m20s, 5h12m, 2d3h, 40d."""
     left = max(0, int(seconds))
-    if left < 120:
+    if left < _PLAIN_SECONDS:
         return f"{left}s"
     units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
-    for (big, size), (small, part) in zip(units, units[1:], strict=False):
+    for (big, size), (small, part) in pairwise(units):
         if left >= size:
             whole, rest = divmod(left, size)
             fine = rest // part
-            return f"{whole}{big}{fine}{small}" if fine and whole < 10 else f"{whole}{big}"
+            return (
+                f"{whole}{big}{fine}{small}" if fine and whole < _COARSE_FROM else f"{whole}{big}"
+            )
     return f"{left}s"
 
 

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import uvicorn
-
 from simcluster.clock import Clock, seconds_of
 from simcluster.cluster import Cluster
 from simcluster.fleet import parse_nodes
 from simcluster.http import App
 from simcluster.kubeconfig import write_kubeconfig
 from simcluster.objects import Obj
-from simcluster.server import make_server
+from simcluster.server import Server
 from simcluster.world import Options
 
 TOKEN = "simcluster-test-token"  # noqa: S105 - of a server that lives as long as a test
@@ -49,8 +47,7 @@ class RunningCluster:
 
     def now(self) -> datetime:
         """The cluster's simulated time."""
-        text = self.call("GET", "/simcluster/clock")["now"]
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return datetime.fromisoformat(self.call("GET", "/simcluster/clock")["now"])
 
     def step(self, seconds: float = 1.0) -> None:
         """Let simulated seconds pass at once, with all that is due in them."""
@@ -78,7 +75,7 @@ def running_cluster(
     cluster = Cluster(Clock(seconds_of(start), speed=speed, frozen=frozen), options=options)
     cluster.found(parse_nodes(nodes))
     listener = socket.create_server(("127.0.0.1", 0))
-    server = make_server(App(cluster, token=TOKEN))
+    server = Server(App(cluster, token=TOKEN))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
@@ -86,13 +83,12 @@ def running_cluster(
         port = listener.getsockname()[1]
         yield RunningCluster(f"http://127.0.0.1:{port}", TOKEN)
     finally:
-        cluster.api.watches.drop()
         server.should_exit = True
         thread.join(10)
         listener.close()
 
 
-def _wait_until_up(server: uvicorn.Server, thread: threading.Thread) -> None:
+def _wait_until_up(server: Server, thread: threading.Thread) -> None:
     deadline = time.monotonic() + 10
     while not server.started:
         if not thread.is_alive() or time.monotonic() > deadline:

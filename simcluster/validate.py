@@ -14,7 +14,9 @@ from simcluster.quantity import milli
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_QUALIFIED = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_QUALIFIED = re.compile(
+    r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+)
 _NAME_LIMIT, _LABEL_LIMIT = 253, 63
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute", "", None)
 
@@ -33,7 +35,7 @@ def metadata_causes(obj: Obj) -> list[Cause]:
     if not _NAME.fullmatch(name) or len(name) > _NAME_LIMIT:
         causes.append(invalid_field("metadata.name", name, _NAME_TEXT))
     for key, value in (metadata.get("labels") or {}).items():
-        causes += _label_causes(f"metadata.labels", key, value)
+        causes += _label_causes("metadata.labels", key, value)
     for key, value in (metadata.get("annotations") or {}).items():
         if not isinstance(value, str):
             causes.append(invalid_field(f"metadata.annotations[{key}]", value, "must be a string"))
@@ -126,14 +128,14 @@ def _extended_causes(resources: Obj, at: str) -> list[Cause]:
             continue
         field = f"{at}.resources.limits[{name}]"
         if name not in limits:
-            causes.append(required_field(field, "Limit must be set for non overcommitable resources"))
+            causes.append(
+                required_field(field, "Limit must be set for non overcommitable resources")
+            )
         elif milli(limits[name]) % 1000:
             causes.append(invalid_field(field, limits[name], "must be an integer"))
         elif milli(limits[name]) != milli(requests.get(name, limits[name])):
             text = f"must be equal to {name} limit of {limits[name]}"
-            causes.append(
-                invalid_field(f"{at}.resources.requests", requests[name], text)
-            )
+            causes.append(invalid_field(f"{at}.resources.requests", requests[name], text))
     return causes
 
 
@@ -157,7 +159,7 @@ def _toleration_causes(toleration: Obj, at: str) -> list[Cause]:
         text = "value must be empty when `operator` is 'Exists'"
         return [invalid_field(f"{at}.operator", toleration["value"], text)]
     if not toleration.get("key") and operator != "Exists":
-        text = "operator must be Exists when `key` is empty, which means \"match all values and all keys\""
+        text = "operator must be Exists when `key` is empty, which means all values and all keys"
         return [invalid_field(f"{at}.operator", operator, text)]
     if toleration.get("effect") not in _EFFECTS:
         text = 'supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"'
@@ -226,7 +228,9 @@ def _deadline_causes(new: Obj, old: Obj) -> list[Cause]:
     was, now = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
     field = "spec.activeDeadlineSeconds"
     if was is not None and now is None:
-        return [invalid_field(field, "null", "must not update from a positive integer to nil value")]
+        return [
+            invalid_field(field, "null", "must not update from a positive integer to nil value")
+        ]
     if was is not None and now is not None and now > was:
         text = f"must be less than or equal to previous value {was}"
         return [invalid_field(field, now, text)]
@@ -237,8 +241,10 @@ def _gated_causes(kept: Obj, new: Obj, old: Obj) -> list[Cause]:
     """While gated, the node selector and the node affinity may be tightened."""
     was, now = old.get("nodeSelector") or {}, new.get("nodeSelector") or {}
     if any(now.get(key) != value for key, value in was.items()):
-        text = "field is immutable" if was == now else (
-            f"only additions to existing mutations are allowed: was {was}"
+        text = (
+            "field is immutable"
+            if was == now
+            else (f"only additions to existing mutations are allowed: was {was}")
         )
         return [invalid_field("spec.nodeSelector", now, text)]
     kept.pop("nodeSelector", None)

@@ -31,11 +31,9 @@ def new_job_causes(job: Obj) -> list[Cause]:
         field = "spec.template.spec.restartPolicy"
         causes.append(Cause(field, "Unsupported value", text, policy))
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        causes.append(
-            required_field("spec.completions", "when completion mode is Indexed")
-        )
+        causes.append(required_field("spec.completions", "when completion mode is Indexed"))
     if spec.get("podFailurePolicy") and policy != "Never":
-        text = "only \"Never\" is supported when podFailurePolicy is specified"
+        text = 'only "Never" is supported when podFailurePolicy is specified'
         causes.append(invalid_field("spec.template.spec.restartPolicy", policy, text))
     return causes
 
@@ -104,8 +102,10 @@ def _allow_directives(allowed: Obj, template: Obj) -> None:
 
 def _normal(template: Obj) -> Obj:
     """A template without the empty fields that mean the same as none."""
-    empty = ([], {}, None, "")
+    empty: tuple[object, ...] = ([], {}, None, "")
     return {
-        part: {key: value for key, value in (template.get(part) or {}).items() if value not in empty}
+        part: {
+            key: value for key, value in (template.get(part) or {}).items() if value not in empty
+        }
         for part in ("metadata", "spec")
     }

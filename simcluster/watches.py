@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from simcluster import errors, tables
-from simcluster.objects import Stored, name_of, namespace_of
+from simcluster.objects import Obj, Stored, name_of, namespace_of
 from simcluster.reads import encoded, selection
 from simcluster.requests import Request, Response, Target, dump
 from simcluster.resources import Resource
@@ -118,7 +118,7 @@ class Watches:
         initial = request.query.get("sendInitialEvents")
         watch = Watch(target, matches)
         frames = _Frames(request, target.resource, self._world)
-        if version and not initial == "true" and store.is_too_old(version):
+        if version and initial != "true" and store.is_too_old(version):
             return Response(stream=_one(frames.expired(version)))
         if initial == "true" or (text in {"", "0"} and initial != "false"):
             self._send_present(watch, matches)
@@ -176,11 +176,12 @@ class _Frames:
         return head + self._object(change) + b"}\n"
 
     def bookmark(self, *, initial: bool) -> Stored:
-        metadata = {"resourceVersion": str(self._world.store.version), "creationTimestamp": None}
+        version = str(self._world.store.version)
+        metadata: Obj = {"resourceVersion": version, "creationTimestamp": None}
         if initial:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-        kind, version = self._resource.kind, self._resource.api_version
-        return Stored({"kind": kind, "apiVersion": version, "metadata": metadata})
+        head = {"kind": self._resource.kind, "apiVersion": self._resource.api_version}
+        return Stored({**head, "metadata": metadata})
 
     def expired(self, version: int) -> bytes:
         oldest = self._world.store.version

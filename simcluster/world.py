@@ -11,9 +11,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
-from simcluster.clock import Clock, Timers
+from simcluster.clock import Clock, Timers, seconds_of
 from simcluster.objects import Obj, name_of, namespace_of, uid_of
-from simcluster.resources import EVENTS, Resource
+from simcluster.resources import EVENTS, NAMESPACES, Resource
 from simcluster.store import Event, Store
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -74,8 +74,10 @@ class World:
         stop = None if budget is None else time.monotonic() + budget
         while timer := self.timers.pop_due(now):
             with self.clock.pinned(timer.due):
-                if timer.action is not None:
-                    timer.action()
+                while timer is not None:  # all of one instant, and then the controllers
+                    if timer.action is not None:
+                        timer.action()
+                    timer = self.timers.pop_due(self.clock.now())
                 self.settle()
             if stop is not None and time.monotonic() > stop:
                 return True
@@ -99,6 +101,8 @@ class World:
         """Record an Event about an object; it is forgotten after an hour of simulated time."""
         resource, obj = about
         namespace = namespace_of(obj) or "default"
+        if self.store.get(NAMESPACES, "", namespace) is None:
+            return  # its namespace has just ended
         self._forget_events()
         stamp = self.clock.stamp()
         name = f"{name_of(obj)}.{self.random.getrandbits(60):016x}"
@@ -120,6 +124,19 @@ class World:
         }
         self.store.put(EVENTS, event)
         self._told.append((self.clock.now() + EVENT_SECONDS, namespace, name))
+
+    def adopt_events(self) -> None:
+        """Take over the events of a saved state, so that they are forgotten in time."""
+        told = [
+            (
+                seconds_of(event["lastTimestamp"]) + EVENT_SECONDS,
+                namespace_of(event),
+                name_of(event),
+            )
+            for event in self.store.all(EVENTS)
+            if event.get("lastTimestamp")
+        ]
+        self._told.extend(sorted(told))
 
     def _forget_events(self) -> None:
         now = self.clock.now()

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from simcluster import apply, errors, removal
 from simcluster.defaults import fill_in, fill_pod_spec
 from simcluster.errors import Cause
-from simcluster.objects import Obj, Stored, clone, is_deleting, name_of, namespace_of, uid_of
+from simcluster.objects import (
+    Obj,
+    Stored,
+    clone,
+    controller_of,
+    is_deleting,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from simcluster.patch import apply_patch
 from simcluster.removal import Removal
 from simcluster.requests import Request, Target
@@ -25,6 +34,10 @@ PATCHES = [
 # Kept from the stored object whatever a writer sends.
 _OURS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 _GENERATED_LIMIT = 58
+CONTROLLER = "kube-controller-manager"
+_OTHER_NAMESPACE = (
+    "the namespace of the provided object does not match the namespace sent on the request"
+)
 
 Change = Callable[[Obj], Obj]
 
@@ -48,6 +61,7 @@ class Writer:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._noted: tuple[str, list[Obj]] = ("", [])  # owner's version, its pods' managed fields
 
     def create(self, target: Target, body: Obj, *, write: Write) -> Stored:
         """The object as it is kept (or would be, on a dry run)."""
@@ -60,14 +74,24 @@ class Writer:
         if self._world.store.get(resource, namespace_of(obj), name_of(obj)):
             raise errors.already_exists(resource, name_of(obj))
         if write.operation != "Apply":
-            apply.track(obj, None, write=(write.manager, write.part), at=self._world.clock.stamp())
+            self._track_new(obj, write)
         return Stored(obj) if write.dry_run else self._world.store.put(resource, obj)
+
+    def _track_new(self, obj: Obj, write: Write) -> None:
+        """Note that all fields are the writer's; pods made for one Job in a row share the note."""
+        at, owner = self._world.clock.stamp(), controller_of(obj)
+        version = "" if owner is None else self._world.store.version_of(owner["uid"])
+        if not version or write.manager != CONTROLLER or version != self._noted[0]:
+            apply.track(obj, None, write=(write.manager, write.part), at=at)
+            self._noted = (version, obj["metadata"]["managedFields"])
+        else:
+            obj["metadata"]["managedFields"] = [{**entry, "time": at} for entry in self._noted[1]]
 
     def create_quietly(self, obj: Obj) -> Stored | None:
         """For controllers: the pod as it is kept, or None when the API refuses it."""
         target = Target(resource=PODS, namespace=namespace_of(obj))
         try:
-            return self.create(target, obj, write=Write(manager="kube-controller-manager"))
+            return self.create(target, obj, write=Write(manager=CONTROLLER))
         except errors.ApiError:
             return None
 
@@ -75,13 +99,13 @@ class Writer:
         """The object after `change`, which is given a copy and returns what is wanted."""
         resource = target.resource
         old = self.find(target)
-        new = change(clone(old))
+        new = change(_private_copy(old))
         self._check_identity(target, old, new)
         new["metadata"] = _kept_metadata(new, old)
         if write.part == "status":
-            new = {**clone(old), "metadata": new["metadata"], "status": new.get("status", {})}
+            new = {**old, "metadata": new["metadata"], "status": new.get("status", {})}
         elif resource.has_status:
-            new["status"] = clone(old.get("status", {}))
+            new["status"] = old.get("status", {})
         if new == old:
             return old
         self._check_update(resource, new, old, part=write.part)
@@ -127,7 +151,7 @@ class Writer:
         applied = request.object()
         manager = request.query.get("fieldManager")
         if not manager:
-            message = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value"
+            message = 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value'
             raise errors.ApiError(422, "Invalid", message=message)
         stamp = self._world.clock.stamp()
         write = Write(
@@ -153,8 +177,7 @@ class Writer:
         metadata = obj.setdefault("metadata", {})
         namespace = metadata.get("namespace") or target.namespace
         if resource.namespaced and namespace != target.namespace:
-            message = "the namespace of the provided object does not match the namespace sent on the request"
-            raise errors.bad_request(message)
+            raise errors.bad_request(_OTHER_NAMESPACE)
         if metadata.get("resourceVersion"):
             raise errors.bad_request("resourceVersion should not be set on objects to be created")
         name = self._name(resource, metadata)
@@ -162,7 +185,9 @@ class Writer:
             self._check_namespace(resource, target.namespace, name=name)
         given = {k: v for k, v in metadata.items() if v is not None and k not in _OURS}
         ours = self._world.new_metadata(name, namespace=namespace if resource.namespaced else "")
-        managed = {"managedFields": given.pop("managedFields", [])} if "managedFields" in given else {}
+        managed = (
+            {"managedFields": given.pop("managedFields", [])} if "managedFields" in given else {}
+        )
         obj["metadata"] = {**given, **ours, **managed}
         if resource in {PODS, JOBS}:
             obj["metadata"]["generation"] = 1
@@ -198,8 +223,7 @@ class Writer:
             message = "the name of the object does not match the name on the URL"
             raise errors.bad_request(message)
         if metadata.get("namespace", target.namespace) != target.namespace:
-            message = "the namespace of the provided object does not match the namespace sent on the request"
-            raise errors.bad_request(message)
+            raise errors.bad_request(_OTHER_NAMESPACE)
         version = metadata.get("resourceVersion") or old["metadata"]["resourceVersion"]
         if version != old["metadata"]["resourceVersion"]:
             raise errors.modified(resource, target.name)
@@ -214,7 +238,10 @@ class Writer:
         before = set(old["metadata"].get("finalizers") or [])
         added = set(new["metadata"].get("finalizers") or []) - before
         if is_deleting(old) and added:
-            text = f"no new finalizers can be added if the object is being deleted, found {sorted(added)}"
+            text = (
+                "no new finalizers can be added if the object is being deleted, found "
+                f"{sorted(added)}"
+            )
             causes.append(errors.forbidden_field("metadata.finalizers", text))
         if causes:
             raise errors.invalid(resource, name_of(old), causes=causes)
@@ -230,6 +257,16 @@ class Writer:
                     f"meta: {have}"
                 )
                 raise errors.conflict(target.resource, target.name, why=why)
+
+
+def _private_copy(old: Stored) -> Obj:
+    """A deep copy, save for the managed fields, which are replaced and never changed."""
+    managed = old["metadata"].get("managedFields")
+    metadata = {key: value for key, value in old["metadata"].items() if key != "managedFields"}
+    new = clone({**old, "metadata": metadata})
+    if managed is not None:
+        new["metadata"]["managedFields"] = managed
+    return new
 
 
 def _check_kind(resource: Resource, obj: Obj) -> None:
@@ -251,7 +288,7 @@ def _kept_metadata(new: Obj, old: Obj) -> Obj:
         if field in old["metadata"]:
             metadata[field] = old["metadata"][field]
     if "managedFields" not in metadata and "managedFields" in old["metadata"]:
-        metadata["managedFields"] = clone(old["metadata"]["managedFields"])
+        metadata["managedFields"] = old["metadata"]["managedFields"]
     return metadata
 
 
