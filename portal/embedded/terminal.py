@@ -1,23 +1,23 @@
 """What a person at the terminal is told: steps with their time, then one calm line per event."""
 
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from portal.embedded.demo import Options
 
 
-def say(text: str) -> None:
-    print(text, flush=True)
+def say(text: str, *, end: str = "\n") -> None:
+    """Print, unless nobody listens any more: a closed terminal is no reason to fall over."""
+    with suppress(OSError):
+        print(text, end=end, flush=True)
 
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
     """Say what is being done, then how long it took."""
     began = time.monotonic()
-    sys.stdout.write(f"  {what} … ")
-    sys.stdout.flush()
+    say(f"  {what} … ", end="")
     try:
         yield
     except BaseException:
