@@ -9,7 +9,6 @@ from datetime import datetime
 from string import Formatter
 from typing import Any
 
-from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
@@ -145,7 +144,7 @@ def _spoken(job: Job, reason: Reason) -> dict[str, str]:
 
 def _say(reason: Reason, key: str, value: Any) -> str:
     if _is_instant(reason, key):
-        return date_format(localtime(datetime.fromisoformat(value)), "DATETIME_FORMAT")
+        return f"{localtime(datetime.fromisoformat(value)):%Y-%m-%d %H:%M %Z}"
     match unit_of(reason, key, value):
         case Unit.SECONDS:
             return _duration(value)

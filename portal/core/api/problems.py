@@ -48,7 +48,13 @@ def handle_exception(exc: Exception, context: dict[str, Any]) -> Response:
 def _answer_portal_error(exc: PortalError, request: Request) -> Response:
     errors = []
     if exc.field:
-        errors = [{"pointer": _pointer(exc.field), "code": exc.code, "detail": str(exc)}]
+        errors = [
+            {
+                "pointer": "".join(map(_pointer, exc.field.split("."))),
+                "code": exc.code,
+                "detail": str(exc),
+            }
+        ]
     body = problem(request, status=exc.status, code=exc.code, detail=str(exc), errors=errors)
     response = respond(exc.numbers | body, status=exc.status)
     seconds = getattr(exc, "retry_after_seconds", None)
@@ -130,7 +136,7 @@ def _field_errors(detail: Any, path: str = "") -> Iterator[dict[str, str]]:
 
 
 def _pointer(name: str) -> str:
-    return "/" + name.replace("~", "~0").replace(".", "/")
+    return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
 def _counted(errors: list[dict[str, str]]) -> str:
