@@ -1,8 +1,30 @@
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
+
+from portal.core import clock
+from portal.site.navigation import sections_for
+from portal.site.preferences import THEMES, theme_of
+from topology.web.clusters import chosen_cluster, clusters_of
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
     """What every page's frame needs."""
-    return {"demo": False}
+    frame = {
+        "theme": theme_of(request),
+        "themes": THEMES,
+        "languages": settings.LANGUAGES,
+        "here": request.get_full_path(),
+        "request_id": request.META.get("muster.request_id", ""),
+    }
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return frame
+    cluster = chosen_cluster(request)
+    return frame | {
+        "sections": sections_for(request),
+        "clusters": clusters_of(request),
+        "cluster": cluster,
+        "cluster_now": clock.now(cluster) if cluster else None,
+    }

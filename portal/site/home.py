@@ -1,0 +1,128 @@
+"""The first page, by role: what is true, what needs the reader, then the details."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Case, IntegerField, Value, When
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from portal.core.web import polled, signed_in, tag_of
+from scheduling.models import Job
+from scheduling.querysets import JobQuerySet
+from scheduling.reports.capacity import FlavorCapacity, capacity_of
+from scheduling.reports.jobs import count_by_state, job_rows, with_rows
+from scheduling.reports.occupancy import holders_in
+from scheduling.reports.queue import Queue, jobs_at, queue_of, queue_rows
+from scheduling.reports.quota_use import TenantUse, tenants_in_use
+from scheduling.states import HOLDING, JobState
+from scheduling.web.cluster import KIND_LABELS, NODE_STATES, ClusterMap, draw_map, looks
+from tenants.models import Role, Tenant
+from topology.models import Cluster
+from topology.reports.floor import floor_plan
+from topology.web.clusters import chosen_cluster
+
+LOOK_EVERY = 15.0  # seconds
+SHOWN = 8
+MINUTE = 60
+TEMPLATES = {
+    "operator": ("site/home_operator.html", "site/partials/_home_operator.html"),
+    "member": ("site/home.html", "site/partials/_home.html"),
+}
+
+
+@require_safe
+@signed_in
+def home(request: HttpRequest) -> HttpResponse:
+    """What the reader's role needs to see first."""
+    wall = timezone.now()
+    operator = request.user.is_operator
+    shown = _for_operator(request, wall) if operator else _for_member(request, wall)
+    return polled(
+        request,
+        TEMPLATES["operator" if operator else "member"],
+        lambda: shown,
+        tag=tag_of(request, _looks(shown), int(wall.timestamp()) // MINUTE),
+        every=LOOK_EVERY,
+    )
+
+
+def _for_member(request: HttpRequest, wall: datetime) -> dict[str, Any]:
+    tenants = list(Tenant.objects.visible_to(request.user).active().order_by("slug"))
+    roles = dict(request.user.memberships.values_list("tenant_id", "role"))
+    mine = Job.objects.visible_to(request.user).filter(owner=request.user)
+    counts = count_by_state(mine)
+    return {
+        "counts": counts,
+        "holding": sum(counts[state] for state in HOLDING),
+        "waiting": counts[JobState.QUEUED],
+        "rows": job_rows(with_rows(_lively_first(mine))[:SHOWN], wall=wall),
+        "uses": tenants_in_use(tenants),
+        "led": [tenant for tenant in tenants if roles.get(tenant.pk) == Role.LEAD],
+        "may_submit": any(role >= Role.RESEARCHER for role in roles.values()),
+    }
+
+
+def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
+    cluster = chosen_cluster(request)
+    capacity = capacity_of(cluster) if cluster else ()
+    waiting = queue_of(cluster) if cluster else Queue(())
+    places = waiting.positions(owner=None)[:SHOWN]
+    jobs = jobs_at(places)
+    return {
+        "capacity": capacity,
+        "totals": _totals(capacity),
+        "waiting": len(waiting.places),
+        "head": queue_rows(places, jobs, reader=request.user, wall=wall),
+        "uses": tenants_in_use(Tenant.objects.active().order_by("slug")),
+        "holding": Job.objects.holding().filter(cluster=cluster).count(),
+        "map": _map(cluster, request),
+        "kinds": KIND_LABELS,
+        "node_states": NODE_STATES,
+        "planned_at": cluster.planned_at if cluster else None,
+    }
+
+
+def _map(cluster: Cluster | None, request: HttpRequest) -> ClusterMap:
+    if cluster is None:
+        return ClusterMap((), ())
+    return draw_map(floor_plan(cluster), holders_in(cluster, reader=request.user))
+
+
+def _totals(capacity: Iterable[FlavorCapacity]) -> dict[str, int]:
+    rows = list(capacity)
+    return {
+        "installed": sum(row.installed for row in rows),
+        "serving": sum(row.serving for row in rows),
+        "held": sum(row.held for row in rows),
+        "free": sum(row.free for row in rows),
+        "out": sum(row.installed - row.serving for row in rows),
+    }
+
+
+def _lively_first(jobs: JobQuerySet) -> JobQuerySet:
+    """What holds GPUs, then what waits, then what ended; each newest first."""
+    rank = Case(
+        When(state__in=sorted(HOLDING), then=Value(0)),
+        When(state=JobState.QUEUED, then=Value(1)),
+        default=Value(2),
+        output_field=IntegerField(),
+    )
+    return jobs.order_by(rank, "-submitted_at", "-pk")
+
+
+def _looks(shown: dict[str, Any]) -> list[object]:
+    """What the page shows, small enough to be hashed."""
+    rows = [row.job for row in shown.get("rows", ())]
+    rows += [line.row.job for line in shown.get("head", ()) if line.row]
+    uses: tuple[TenantUse, ...] = shown["uses"]
+    return [
+        [(job.pk, job.version) for job in rows],
+        [(use.tenant.slug, use.quotas, use.running, use.waiting) for use in uses],
+        shown.get("capacity"),
+        shown["waiting"],
+        shown["holding"],
+        looks(shown["map"]) if "map" in shown else None,
+    ]

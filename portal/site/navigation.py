@@ -1,0 +1,60 @@
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    label: Promise
+    url: str
+    icon: str
+    is_here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    label: Promise | str
+    items: tuple[Item, ...]
+
+
+# Section, then its items: label, name of the URL, query, icon.
+_SECTIONS = (
+    ("", ((_("Home"), "home", "", "home"),)),
+    (
+        _("Jobs"),
+        (
+            (_("Mine"), "job-list", "?owner=me", "person"),
+            (_("All jobs"), "job-list", "", "jobs"),
+            (_("Queue"), "queue", "", "queue"),
+            (_("New job"), "job-new", "", "plus"),
+        ),
+    ),
+    (_("Quota"), ((_("My tenants"), "quota", "", "quota"),)),
+    (_("Cluster"), ((_("Map"), "cluster-map", "", "cluster"),)),
+)
+
+
+def sections_for(request: HttpRequest) -> tuple[Section, ...]:
+    """The rail, with the item of this page marked; deeper pages mark the list they hang in."""
+    return tuple(
+        Section(label, tuple(_item(request, *parts) for parts in items))
+        for label, items in _SECTIONS
+    )
+
+
+def _item(request: HttpRequest, label: Promise, name: str, query: str, icon: str) -> Item:
+    return Item(label, reverse(name) + query, icon, _is_here(request, name, query))
+
+
+_PARENTS = {"job": "job-list", "job-cancel": "job-list", "node": "cluster-map", "tenant": "quota"}
+
+
+def _is_here(request: HttpRequest, name: str, query: str) -> bool:
+    match = request.resolver_match
+    here = match.url_name if match else None
+    if _PARENTS.get(here, here) != name:
+        return False
+    return name != "job-list" or (request.GET.get("owner") == "me") == bool(query)

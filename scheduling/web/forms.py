@@ -1,0 +1,186 @@
+import re
+import shlex
+import uuid
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from scheduling.services.submission import GroupRequest, JobRequest
+from tenants.models import PriorityClass, Role, Tenant, User
+from topology.models import Cluster, ResourceFlavor
+
+HOUR = 3600
+RUN_SECONDS = "simcluster.muster.dev/run-seconds"  # how long a simulated cluster lets it run
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# What services call a thing, where the form's field has another name.
+FIELD_OF = {
+    "gpu": "flavor",
+    "flavors": "flavor",
+    "groups": "members",
+    "walltime_seconds": "max_hours",
+    "priority_class": "priority",
+    "annotations": "run_seconds",
+}
+
+
+class FlavorChoice(forms.ModelChoiceField):
+    """Flavors by name; with several clusters the cluster's name goes before."""
+
+    def label_from_instance(self, flavor: ResourceFlavor) -> str:
+        several = self.widget.attrs.get("data-several")
+        return f"{flavor.cluster.name}: {flavor.name}" if several else flavor.name
+
+
+class JobForm(forms.Form):
+    """What the browser asks when somebody submits a job; ends in one JobRequest."""
+
+    once = forms.CharField(widget=forms.HiddenInput, max_length=40)
+    name = forms.CharField(label=gettext_lazy("Name"), max_length=80)
+    tenant = forms.ModelChoiceField(
+        Tenant.objects.none(), label=gettext_lazy("Tenant"), empty_label=None, to_field_name="slug"
+    )
+    cluster = forms.ModelChoiceField(
+        Cluster.objects.none(),
+        label=gettext_lazy("Cluster"),
+        empty_label=None,
+        to_field_name="slug",
+    )
+    members = forms.IntegerField(
+        label=gettext_lazy("Members"),
+        min_value=1,
+        max_value=10_000,
+        initial=1,
+        help_text=gettext_lazy("Equal parts that start together or not at all."),
+    )
+    gpus_per_member = forms.IntegerField(
+        label=gettext_lazy("GPUs per member"), min_value=0, max_value=1024, initial=1
+    )
+    flavor = FlavorChoice(
+        ResourceFlavor.objects.none(),
+        label=gettext_lazy("GPU model"),
+        required=False,
+        empty_label=gettext_lazy("any"),
+    )
+    image = forms.CharField(
+        label=gettext_lazy("Image"),
+        max_length=300,
+        required=False,
+        help_text=gettext_lazy("For example pytorch/pytorch:2.8.0-cuda12.9-cudnn9-runtime"),
+    )
+    command = forms.CharField(
+        label=gettext_lazy("Command"),
+        required=False,
+        max_length=8000,
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+        help_text=gettext_lazy("As in a shell: python train.py --epochs 3"),
+    )
+    max_hours = forms.FloatField(
+        label=gettext_lazy("Longest run, in hours"),
+        min_value=0.01,
+        max_value=366 * 24,
+        required=False,
+        help_text=gettext_lazy("It is stopped after this long. Shorter jobs find room sooner."),
+    )
+    priority = forms.ModelChoiceField(
+        PriorityClass.objects.none(), label=gettext_lazy("Priority"), required=False
+    )
+    environment = forms.CharField(
+        label=gettext_lazy("Environment"),
+        required=False,
+        max_length=32_000,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        help_text=gettext_lazy("One NAME=value a line."),
+    )
+    run_seconds = forms.IntegerField(
+        label=gettext_lazy("Runs for, in seconds"),
+        min_value=1,
+        max_value=366 * 86_400,
+        required=False,
+        initial=600,
+        help_text=gettext_lazy("This cluster is simulated: the job runs this long by its clock."),
+    )
+
+    def __init__(self, *args: Any, reader: User, clusters: list[Cluster], **kwargs: Any) -> None:
+        """reader: whose tenants and priorities are offered. clusters: all there are."""
+        super().__init__(*args, **kwargs)
+        self.fields["once"].initial = uuid.uuid4().hex
+        offered = Tenant.objects.visible_to(reader, at_least=Role.RESEARCHER).active()
+        self.fields["tenant"].queryset = offered.order_by("slug")
+        self.fields["priority"].queryset = PriorityClass.objects.order_by("-value")
+        self._offer_clusters(clusters)
+        if not any(cluster.is_simulated for cluster in clusters):
+            del self.fields["run_seconds"]
+
+    def _offer_clusters(self, clusters: list[Cluster]) -> None:
+        cluster, flavor = self.fields["cluster"], self.fields["flavor"]
+        cluster.queryset = Cluster.objects.filter(pk__in=[c.pk for c in clusters])
+        flavor.queryset = ResourceFlavor.objects.select_related("cluster").order_by("name")
+        if len(clusters) == 1:
+            cluster.widget = forms.HiddenInput()
+            cluster.initial = clusters[0].slug
+        else:
+            flavor.widget.attrs["data-several"] = "1"
+
+    def clean_command(self) -> tuple[str, ...]:
+        try:
+            return tuple(shlex.split(self.cleaned_data["command"]))
+        except ValueError as error:
+            raise ValidationError(_("A quotation mark has no partner.")) from error
+
+    def clean_environment(self) -> dict[str, str]:
+        variables = {}
+        for number, line in enumerate(self.cleaned_data["environment"].splitlines(), start=1):
+            if not line.strip():
+                continue
+            name, equals, value = line.strip().partition("=")
+            if not equals or not _VARIABLE.fullmatch(name):
+                raise ValidationError(_("Line %(number)d is not NAME=value.") % {"number": number})
+            variables[name] = value
+        return variables
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        flavor, cluster = cleaned.get("flavor"), cleaned.get("cluster")
+        if flavor and cluster and flavor.cluster_id != cluster.pk:
+            self.add_error("flavor", _("That kind of GPU belongs to another cluster."))
+        return cleaned
+
+    def to_request(self) -> JobRequest:
+        """The request of a valid form. Sent twice, it is one job: `once` names it."""
+        asked = self.cleaned_data
+        group = GroupRequest(members=asked["members"], gpus_per_member=asked["gpus_per_member"])
+        hours = asked["max_hours"]
+        return JobRequest(
+            name=asked["name"],
+            cluster=asked["cluster"],
+            groups=(group,),
+            flavors=(asked["flavor"],) if asked["flavor"] else (),
+            walltime_seconds=round(hours * HOUR) if hours else None,
+            priority_class=asked["priority"],
+            image=asked["image"],
+            command=asked["command"],
+            environment=asked["environment"],
+            annotations=self._annotations(),
+            external_id=f"page-{asked['once']}",
+        )
+
+    def _annotations(self) -> dict[str, str]:
+        seconds = self.cleaned_data.get("run_seconds")
+        simulated = self.cleaned_data["cluster"].is_simulated
+        return {RUN_SECONDS: str(seconds)} if seconds and simulated else {}
+
+
+def job_form(request: HttpRequest, clusters: list[Cluster]) -> JobForm:
+    """The form as sent, or a fresh one that proposes what the address says."""
+    data = request.POST if request.method == "POST" else None
+    proposed = {"tenant": request.GET.get("tenant"), "priority": _default_priority()}
+    initial = {name: value for name, value in proposed.items() if value}
+    return JobForm(data, initial=initial, reader=request.user, clusters=clusters)
+
+
+def _default_priority() -> int | None:
+    return PriorityClass.objects.filter(is_default=True).values_list("pk", flat=True).first()

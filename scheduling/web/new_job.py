@@ -1,0 +1,54 @@
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from portal.core import clock
+from portal.core.errors import Refused
+from portal.core.web import signed_in
+from scheduling.models import Job
+from scheduling.reports.capacity import capacity_of
+from scheduling.reports.quota_use import tenants_in_use
+from scheduling.services.submission import submit_job
+from scheduling.web.forms import FIELD_OF, JobForm, job_form
+from topology.web.clusters import chosen_cluster, clusters_of
+
+UNPROCESSABLE = 422
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def new_job(request: HttpRequest) -> HttpResponse:
+    """The form of a new job; what is wrong with it is said beside its fields."""
+    form = job_form(request, clusters_of(request))
+    if request.method == "POST" and form.is_valid():
+        job = _submit(form, request)
+        if job is not None:
+            messages.success(request, _("Job %(job)s is in the queue.") % {"job": job.name})
+            return redirect("job", public_id=job.public_id)
+    cluster = chosen_cluster(request)
+    shown = {
+        "form": form,
+        "uses": tenants_in_use(form.fields["tenant"].queryset),
+        "capacity": capacity_of(cluster) if cluster else (),
+    }
+    return render(
+        request, "scheduling/job_new.html", shown, status=UNPROCESSABLE if form.errors else 200
+    )
+
+
+def _submit(form: JobForm, request: HttpRequest) -> Job | None:
+    """The job, or None after what was refused has gone into the form."""
+    asked = form.to_request()
+    try:
+        return submit_job(
+            asked,
+            tenant=form.cleaned_data["tenant"],
+            by=request.user,
+            at=clock.now(asked.cluster),
+        )
+    except Refused as refusal:
+        field = FIELD_OF.get(refusal.field, refusal.field)
+        form.add_error(field if field in form.fields else None, str(refusal))
+        return None

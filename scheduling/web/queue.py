@@ -1,0 +1,43 @@
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from portal.core.web import Slice, polled, signed_in, tag_of
+from scheduling.reports.queue import Queue, jobs_at, queue_of, queue_rows
+from topology.web.clusters import chosen_cluster
+
+PAGE_SIZE = 50
+LOOK_EVERY = 15.0  # seconds
+MINUTE = 60
+
+
+@require_safe
+@signed_in
+def queue(request: HttpRequest) -> HttpResponse:
+    """Everything that waits in a cluster, in the scheduler's own order."""
+    cluster = chosen_cluster(request)
+    waiting = queue_of(cluster) if cluster else Queue(())
+    only_mine = request.GET.get("owner") == "me"
+    mine = waiting.positions(owner=request.user)
+    places = mine if only_mine else waiting.positions(owner=None)
+    page = Slice.asked_for(request, size=PAGE_SIZE, total=len(places))
+    places = places[page.start : page.start + page.size]
+    jobs, wall = jobs_at(places), timezone.now()
+    versions = [(position, key, jobs[key].version) for position, key in places if key in jobs]
+    return polled(
+        request,
+        ("scheduling/queue.html", "scheduling/partials/_queue_table.html"),
+        lambda: {
+            "rows": queue_rows(places, jobs, reader=request.user, wall=wall),
+            "page": page,
+            "only_mine": only_mine,
+            "all_count": len(waiting.places),
+            "mine_count": len(mine),
+            "first_of_mine": mine[0][0] if mine else None,
+            "planned_at": cluster.planned_at if cluster else None,
+        },
+        tag=tag_of(
+            request, versions, len(waiting.places), len(mine), int(wall.timestamp()) // MINUTE
+        ),
+        every=LOOK_EVERY,
+    )

@@ -1,0 +1,90 @@
+"""Sentences about jobs and GPUs for templates: `{% load jobs %}`."""
+
+from collections.abc import Mapping
+
+from django import template
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from portal.core.templatetags.units import duration
+from scheduling.models import Job, JobEvent
+from scheduling.reports import reasons
+from scheduling.reports.jobs import JobRow
+from scheduling.reports.occupancy import GpuUse
+from scheduling.states import JobState
+from topology.models import Node
+
+register = template.Library()
+
+# Reasons that services give for a step; others are a cluster's own words and shown as they are.
+STEPS = {
+    "submitted": gettext_lazy("submitted"),
+    "placed": gettext_lazy("placed"),
+    "stopped": gettext_lazy("stopped"),
+    "cancelled": gettext_lazy("cancelled"),
+    "not bound in time": gettext_lazy("its members did not get onto their nodes in time"),
+    "its longest run is over": gettext_lazy("its longest run is over"),
+}
+SENTENCES = {
+    JobState.STARTING: gettext_lazy("Room was found. Its members are being started."),
+    JobState.SUSPENDED: gettext_lazy("Suspended: it holds no GPUs until it is resumed."),
+    JobState.SUCCEEDED: gettext_lazy("All members ended well."),
+    JobState.FAILED: gettext_lazy("It failed: see the last event and the members' exit codes."),
+    JobState.CANCELLED: gettext_lazy("Cancelled. It holds no GPUs."),
+}
+STOPPING = {
+    JobState.QUEUED: gettext_lazy("Its members are being stopped; then it queues again."),
+    JobState.SUSPENDED: gettext_lazy("Its members are being stopped; then it is suspended."),
+    JobState.TIMED_OUT: gettext_lazy("Its longest run is over; its members are being stopped."),
+    JobState.CANCELLED: gettext_lazy("Its members are being stopped, and its GPUs given back."),
+}
+
+
+@register.filter
+def word(words: Mapping[str, str], code: str) -> str:
+    """The word for a code."""
+    return str(words[code])
+
+
+@register.simple_tag
+def reason_text(job: Job) -> str:
+    """Why `job` waits."""
+    return reasons.reason_text(job)
+
+
+@register.simple_tag
+def event_reason(event: JobEvent) -> str:
+    """Why a job took this step."""
+    return str(STEPS.get(event.reason, event.reason))
+
+
+@register.simple_tag
+def job_sentence(job: Job, row: JobRow) -> str:
+    """The one sentence of a job's page: what is going on with it."""
+    match JobState(job.state):
+        case JobState.QUEUED:
+            return reasons.reason_text(job)
+        case JobState.RUNNING:
+            gpus = ngettext("Running on %(gpus)d GPU.", "Running on %(gpus)d GPUs.", row.gpus)
+            return gpus % {"gpus": row.gpus}
+        case JobState.STOPPING:
+            return str(STOPPING.get(job.stopping_to, STOPPING[JobState.CANCELLED]))
+        case JobState.TIMED_OUT:
+            return _("Stopped because it ran for its longest run of %(time)s.") % {
+                "time": duration(job.walltime_seconds)
+            }
+        case other:
+            return str(SENTENCES[other])
+
+
+@register.simple_tag
+def gpu_says(use: GpuUse, node: Node, kinds: Mapping[str, str]) -> str:
+    """A GPU of the map in words: where, what state, whose job."""
+    said = _("GPU %(index)d of %(node)s: %(state)s") % {
+        "index": use.gpu.index,
+        "node": node.name,
+        "state": kinds[use.kind],
+    }
+    if use.holder is None:
+        return said
+    return f"{said} – {use.holder.job_name or use.holder.tenant}"

@@ -1,0 +1,15 @@
+from django.urls import path
+
+from scheduling.web import cluster, job, jobs, new_job, queue, quota
+
+urlpatterns = [
+    path("jobs/", jobs.job_list, name="job-list"),
+    path("jobs/new/", new_job.new_job, name="job-new"),
+    path("jobs/<str:public_id>/", job.job_page, name="job"),
+    path("jobs/<str:public_id>/cancel/", job.job_cancel, name="job-cancel"),
+    path("queue/", queue.queue, name="queue"),
+    path("quota/", quota.quota, name="quota"),
+    path("tenants/<slug:slug>/", quota.tenant_page, name="tenant"),
+    path("cluster/", cluster.cluster_map, name="cluster-map"),
+    path("cluster/nodes/<str:name>/", cluster.node_page, name="node"),
+]

@@ -1,0 +1,97 @@
+// All listeners of the pages. Every page also works without this file.
+(function () {
+  "use strict";
+  const SILENT_MS = 10000; // between two announcements
+  const BACK_OFF_MS = 30000; // after a server that asks for patience
+  let pausedUntil = 0;
+  let announcedAt = 0;
+
+  // A part that fetches itself rests while nobody looks, or while the server is busy.
+  document.addEventListener("htmx:beforeRequest", function (event) {
+    const polls = event.target.hasAttribute("data-poll");
+    if (polls && (document.hidden || Date.now() < pausedUntil)) {
+      event.preventDefault();
+    }
+  });
+  document.addEventListener("htmx:responseError", function (event) {
+    const status = event.detail.xhr.status;
+    if (status === 429 || status === 503) {
+      pausedUntil = Date.now() + BACK_OFF_MS;
+    }
+  });
+
+  // A part that says something new in data-say is read out, politely.
+  document.addEventListener("htmx:beforeSwap", function (event) {
+    const shown = event.target.dataset ? event.target.dataset.say : undefined;
+    event.target.ownerDocument.lastSaid = shown;
+  });
+  document.addEventListener("htmx:load", function (event) {
+    const say = event.detail.elt.dataset ? event.detail.elt.dataset.say : undefined;
+    const now = Date.now();
+    if (say && document.lastSaid && say !== document.lastSaid && now - announcedAt > SILENT_MS) {
+      document.getElementById("status").textContent = say;
+      announcedAt = now;
+    }
+  });
+
+  // Menus close on Escape and when one clicks elsewhere; only one is open.
+  function closeMenus(except) {
+    document.querySelectorAll("details.menu[open]").forEach(function (menu) {
+      if (menu !== except) {
+        menu.open = false;
+      }
+    });
+  }
+  document.addEventListener("click", function (event) {
+    closeMenus(event.target.closest("details.menu"));
+  });
+  document.addEventListener("keydown", function (event) {
+    const menu = event.target.closest && event.target.closest("details.menu[open]");
+    if (event.key === "Escape" && menu) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+  });
+
+  // In a map one Tab enters, arrows move, and one Tab leaves.
+  const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -8, ArrowDown: 8 };
+  function rove(root) {
+    root.querySelectorAll("[data-roving]").forEach(function (map) {
+      map.querySelectorAll("a").forEach(function (link, place) {
+        link.setAttribute("tabindex", place === 0 ? "0" : "-1");
+      });
+    });
+  }
+  document.addEventListener("keydown", function (event) {
+    const map = event.target.closest && event.target.closest("[data-roving]");
+    const step = STEPS[event.key];
+    if (!map || !step) {
+      return;
+    }
+    const links = Array.from(map.querySelectorAll("a"));
+    const place = links.indexOf(event.target.closest("a"));
+    const next = links[Math.min(links.length - 1, Math.max(0, place + step))];
+    links[place].setAttribute("tabindex", "-1");
+    next.setAttribute("tabindex", "0");
+    next.focus();
+    event.preventDefault();
+  });
+  document.addEventListener("htmx:load", function (event) {
+    rove(event.detail.elt.parentElement || document);
+  });
+  document.addEventListener("DOMContentLoaded", function () {
+    rove(document);
+    const wrong = document.getElementById("form-errors");
+    if (wrong) {
+      wrong.focus();
+    }
+  });
+
+  // A filter that changes applies itself; without script there is a button.
+  document.addEventListener("change", function (event) {
+    const form = event.target.closest("form[data-auto]");
+    if (form) {
+      form.requestSubmit();
+    }
+  });
+})();

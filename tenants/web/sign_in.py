@@ -1,0 +1,27 @@
+from django.contrib.auth import login
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from portal.core.errors import PortalError
+from tenants.services.sign_in import use_sign_in_link
+
+GONE = 410
+
+sign_in = LoginView.as_view(template_name="tenants/sign_in.html", redirect_authenticated_user=True)
+sign_out = LogoutView.as_view()
+
+
+@never_cache
+@require_GET
+def sign_in_by_link(request: HttpRequest, secret: str) -> HttpResponse:
+    """Signs its bearer in, once; a link that was used or is too old says so."""
+    try:
+        user = use_sign_in_link(secret, at=timezone.now())
+    except PortalError:
+        return render(request, "tenants/link_used.html", status=GONE)
+    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    return redirect("home")

@@ -1,0 +1,245 @@
+"""A small cluster in the middle of its day, for page tests: people, nodes, jobs in every state."""
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+from django.utils import timezone
+
+from scheduling.models import Job
+from scheduling.states import HOLDING, JobState, MemberPhase
+from tenants.models import Role
+from tests.factories import (
+    ClusterFactory,
+    CohortFactory,
+    FabricFactory,
+    FlavorFactory,
+    GpuFactory,
+    JobEventFactory,
+    JobFactory,
+    JobFlavorFactory,
+    MemberFactory,
+    MembershipFactory,
+    NodeFactory,
+    PlacementFactory,
+    PlacementGpuFactory,
+    PriorityClassFactory,
+    QuotaFactory,
+    RackFactory,
+    TenantFactory,
+    UserFactory,
+)
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+PASSWORD = "a-long-pass-phrase"
+PHASE = {
+    JobState.STARTING: MemberPhase.BINDING,
+    JobState.RUNNING: MemberPhase.RUNNING,
+    JobState.STOPPING: MemberPhase.RUNNING,
+    JobState.SUCCEEDED: MemberPhase.SUCCEEDED,
+    JobState.FAILED: MemberPhase.FAILED,
+    JobState.TIMED_OUT: MemberPhase.FAILED,
+}
+
+
+def make_scene():
+    """Two tenants on twelve nodes of three models; `mei` leads one, `omar` works, `root` operates."""
+    cluster = ClusterFactory(
+        slug="demo",
+        name="Demo",
+        is_simulated=True,
+        clock_at=NOON,
+        clock_wall_at=timezone.now(),
+        clock_speed=60,
+        planned_at=NOON - timedelta(seconds=20),
+    )
+    flavors = [
+        FlavorFactory(cluster=cluster, name=name) for name in ("H100-SXM", "A100-80GB", "L40S")
+    ]
+    language, vision = _tenants(flavors)
+    people = _people(language, vision)
+    nodes = _nodes(cluster, flavors)
+    jobs = _jobs(cluster, language, vision, people, nodes)
+    return SimpleNamespace(
+        cluster=cluster, flavors=flavors, nodes=nodes, jobs=jobs, language=language, vision=vision,
+        **people,
+    )
+
+
+def _tenants(flavors):
+    cohort = CohortFactory(name="research")
+    language = TenantFactory(
+        slug="nlp",
+        name="Language",
+        cohort=cohort,
+        description="Language models, from pre-training to evaluation.",
+    )
+    vision = TenantFactory(slug="vision", name="Vision", cohort=cohort)
+    for tenant, amounts in ((language, (16, 12, 4)), (vision, (8, 8, 8))):
+        for flavor, amount in zip(flavors, amounts, strict=True):
+            QuotaFactory(tenant=tenant, flavor=flavor, nominal=amount, borrowing_limit=0)
+    for name, value in (("low", 0), ("normal", 100), ("high", 200)):
+        PriorityClassFactory(name=name, value=value, is_default=name == "normal")
+    return language, vision
+
+
+def _people(language, vision):
+    people = {
+        "mei": UserFactory(username="mei", first_name="Mei", last_name="Lin"),
+        "omar": UserFactory(username="omar", first_name="Omar", last_name="Haddad"),
+        "root": UserFactory(username="root", is_operator=True),
+        "newcomer": UserFactory(username="newcomer"),
+        "vera": UserFactory(username="vera", first_name="Vera", last_name="Novak"),
+    }
+    for person in people.values():
+        person.set_password(PASSWORD)
+        person.save()
+    MembershipFactory(user=people["mei"], tenant=language, role=Role.LEAD)
+    MembershipFactory(user=people["omar"], tenant=language, role=Role.RESEARCHER)
+    MembershipFactory(user=people["vera"], tenant=vision, role=Role.RESEARCHER)
+    return people
+
+
+def _nodes(cluster, flavors):
+    fabric = FabricFactory(cluster=cluster, name="ib-0")
+    racks = [RackFactory(cluster=cluster, name=f"rack-{n}", fabric=fabric) for n in (1, 2)]
+    nodes = []
+    for flavor, size, island in zip(flavors, (8, 8, 4), (8, 4, 1), strict=True):
+        for number in range(1, 5):
+            node = NodeFactory(
+                cluster=cluster,
+                flavor=flavor,
+                rack=racks[number % 2],
+                fabric=fabric,
+                name=f"{flavor.name.split('-')[0].lower()}-{number:02}",
+                gpu_count=size,
+                gpus=0,
+                seen_at=timezone.now(),
+            )
+            node.gpu_count = size
+            node.save()
+            for index in range(size):
+                GpuFactory(
+                    node=node,
+                    index=index,
+                    island=index // island,
+                    numa=index * 2 // size,
+                    memory_mib=81_920,
+                )
+            nodes.append(node)
+    nodes[2].is_cordoned = True
+    nodes[2].save()
+    nodes[6].is_ready = False
+    nodes[6].save()
+    broken = nodes[4].gpus.get(index=7)
+    broken.is_healthy = False
+    broken.save()
+    return nodes
+
+
+def _jobs(cluster, language, vision, people, nodes):
+    """One job in each state, a few that wait, and some of another tenant."""
+    plans = [
+        ("llama-70b-pretrain", language, "omar", JobState.RUNNING, [(0, 8), (1, 8)]),
+        ("eval-harness", language, "mei", JobState.STARTING, [(4, 4)]),
+        ("tokenizer-sweep", language, "omar", JobState.STOPPING, [(8, 2)]),
+        ("sft-instruct-v3", language, "omar", JobState.SUCCEEDED, []),
+        ("rlhf-reward-model", language, "mei", JobState.FAILED, []),
+        ("long-context-probe", language, "omar", JobState.TIMED_OUT, []),
+        ("typo-run", language, "omar", JobState.CANCELLED, []),
+        ("paused-distillation", language, "mei", JobState.SUSPENDED, []),
+        ("yolo-detector", vision, "vera", JobState.RUNNING, [(5, 8), (9, 3)]),
+        ("video-segmentation", vision, "vera", JobState.RUNNING, [(3, 4)]),
+    ]
+    jobs = {}
+    for hours, (name, tenant, owner, state, places) in enumerate(plans, start=1):
+        jobs[name] = _job(
+            cluster, tenant, people[owner], state, places=places, nodes=nodes, name=name, hours=hours
+        )
+    reasons = [
+        ("moe-128-experts", "no_room", {"missing": 4}),
+        ("ablation-dropout", "quota_exhausted", {"asked": 8, "at": "nlp", "free": 2}),
+        ("fresh-submission", "", {}),
+    ]
+    for minutes, (name, reason, numbers) in enumerate(reasons):
+        job = JobFactory(
+            name=name,
+            cluster=cluster,
+            tenant=language,
+            owner=people["omar"],
+            members=4 - minutes,
+            members__gpus=8,
+            priority=200 - 100 * minutes,
+            submitted_at=NOON - timedelta(minutes=50 - minutes),
+            reason=reason,
+            reason_numbers=numbers,
+        )
+        JobEventFactory(job=job, reason="submitted", actor=people["omar"], at=job.submitted_at)
+        jobs[name] = job
+    jobs["theirs"] = JobFactory(
+        name="secret-of-vision",
+        cluster=cluster,
+        tenant=vision,
+        owner=people["vera"],
+        priority=100,
+        submitted_at=NOON - timedelta(minutes=55),
+        reason="no_room",
+        reason_numbers={"missing": 1},
+    )
+    return jobs
+
+
+def _job(cluster, tenant, owner, state, *, places, nodes, name, hours):  # noqa: PLR0913
+    submitted = NOON - timedelta(hours=hours)
+    started = submitted + timedelta(minutes=3 * hours)
+    has_run = state in PHASE and state != JobState.STARTING
+    ended = started + timedelta(minutes=41, seconds=7) if state not in HOLDING else None
+    job = JobFactory(
+        name=name,
+        cluster=cluster,
+        tenant=tenant,
+        owner=owner,
+        state=state,
+        stopping_to="cancelled" if state == JobState.STOPPING else "",
+        attempt=1,
+        members=max(1, len(places)),
+        members__gpus=max((gpus for _place, gpus in places), default=2),
+        walltime_seconds=2400,
+        image="pytorch/pytorch:2.8.0-cuda12.9-cudnn9-runtime",
+        command=["torchrun", "--nproc-per-node=8", "train.py", "--config", f"configs/{name}.yaml"],
+        environment={"NCCL_DEBUG": "WARN", "HF_HOME": "/data/hf"},
+        submitted_at=submitted,
+        started_at=started if has_run else None,
+        ended_at=ended if state not in (JobState.SUSPENDED,) else None,
+    )
+    if places and tenant.slug == "nlp" and state == JobState.RUNNING:
+        JobFlavorFactory(job=job, flavor=nodes[0].flavor)
+    _events(job, owner)
+    for rank, (place, gpus) in enumerate(places):
+        _place(job, nodes[place], gpus, rank=rank, has_run=has_run)
+    return Job.objects.get(pk=job.pk)
+
+
+def _events(job, owner):
+    JobEventFactory(job=job, reason="submitted", actor=owner, at=job.submitted_at)
+    steps = [("starting", "placed", job.submitted_at + timedelta(minutes=2))]
+    if job.started_at:
+        steps.append(("running", "", job.started_at))
+    if job.state not in ("starting", "running"):
+        steps.append((job.state, "", job.ended_at or job.submitted_at + timedelta(minutes=50)))
+    for state, reason, at in steps:
+        JobEventFactory(job=job, to_state=state, reason=reason, at=at)
+
+
+def _place(job, node, gpus, *, rank, has_run):
+    placement = PlacementFactory(
+        job=job, node=node, bound_at=job.submitted_at + timedelta(minutes=2)
+    )
+    member = MemberFactory(
+        placement=placement,
+        rank=rank,
+        phase=PHASE[JobState(job.state)],
+        started_at=job.started_at if has_run else None,
+    )
+    taken = node.gpus.filter(held_by__isnull=True).order_by("index")[:gpus]
+    for gpu in taken:
+        PlacementGpuFactory(member=member, gpu=gpu)
