@@ -1,0 +1,216 @@
+"""The Job controller, on a clock that stands still until a test moves it."""
+
+import pytest
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+PODS = "/api/v1/namespaces/default/pods"
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def conditions(job):
+    """Type and reason of each condition that holds, in order."""
+    held = [c for c in job["status"].get("conditions", []) if c["status"] == "True"]
+    return [(condition["type"], condition["reason"]) for condition in held]
+
+
+def test_an_indexed_job_makes_pods_with_index_and_finalizer_at_once(kube, job):
+    kube.create(JOBS, job(members=3, gated=True))
+
+    pods = kube.pods_of("train")
+
+    assert [pod["metadata"]["annotations"][INDEX] for pod in pods] == ["0", "1", "2"]
+    assert [pod["metadata"]["labels"][INDEX] for pod in pods] == ["0", "1", "2"]
+    assert [pod["spec"]["hostname"] for pod in pods] == ["train-0", "train-1", "train-2"]
+    assert [pod["metadata"]["name"][:8] for pod in pods] == ["train-0-", "train-1-", "train-2-"]
+    assert pods[0]["metadata"]["finalizers"] == ["batch.kubernetes.io/job-tracking"]
+    assert kube.job()["status"]["active"] == 3
+
+
+def test_a_job_completes_with_exact_times(kube, job):
+    kube.create(JOBS, job(members=2))
+
+    kube.step(100)
+
+    done = kube.job()["status"]
+    assert (done["succeeded"], done["completedIndexes"]) == (2, "0,1")
+    assert done["startTime"] == "2026-01-05T08:00:00Z"
+    assert done["completionTime"] == "2026-01-05T08:00:32Z"
+    assert conditions({"status": done}) == [
+        ("SuccessCriteriaMet", "CompletionsReached"),
+        ("Complete", "CompletionsReached"),
+    ]
+    assert "active" not in done
+
+
+def test_a_suspended_job_has_no_pods_until_resumed(kube, job):
+    kube.create(JOBS, job(suspend=True))
+    before = kube.pods()
+
+    kube.patch(f"{JOBS}/train", {"spec": {"suspend": False}})
+
+    assert before == {}
+    assert len(kube.pods()) == 2
+    assert conditions(kube.job()) == []
+
+
+def test_suspending_deletes_the_pods_without_counting_failures(kube, job):
+    kube.create(JOBS, job())
+    kube.step(5)
+
+    kube.patch(f"{JOBS}/train", {"spec": {"suspend": True}})
+    kube.step(5)
+
+    assert kube.pods() == {}
+    assert kube.job()["status"].get("failed", 0) == 0
+    assert conditions(kube.job()) == [("Suspended", "JobSuspended")]
+
+
+def test_unsuspend_and_node_selector_fit_in_one_patch(kube, job):
+    kube.create(JOBS, job(suspend=True))
+    selector = {"kubernetes.io/hostname": "h100-sxm-02"}
+    spec = {"suspend": False, "template": {"spec": {"nodeSelector": selector}}}
+
+    code, _ = kube.patch(f"{JOBS}/train", {"spec": spec})
+
+    assert code == 200
+    assert {pod["spec"]["nodeName"] for pod in kube.pods_of("train")} == {"h100-sxm-02"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "suspended", "code"),
+    [
+        ({"template": {"spec": {"nodeSelector": {"a": "b"}}}}, True, 200),
+        ({"template": {"spec": {"nodeSelector": {"a": "b"}}}}, False, 422),
+        ({"template": {"metadata": {"labels": {"a": "b"}}}}, True, 200),
+        ({"template": {"spec": {"schedulingGates": [{"name": "x/y"}]}}}, True, 200),
+        ({"template": {"spec": {"containers": [{"name": "main", "image": "z"}]}}}, True, 422),
+        ({"template": {"spec": {"schedulerName": "z"}}}, True, 422),
+        ({"parallelism": 1}, False, 200),
+        ({"parallelism": 3, "completions": 3}, True, 200),
+        ({"completions": 3}, True, 422),
+        ({"backoffLimit": 2}, False, 200),
+        ({"completionMode": "NonIndexed"}, True, 422),
+    ],
+)
+def test_what_may_change_in_a_job(kube, job, spec, suspended, code):
+    kube.create(JOBS, job(suspend=suspended))
+
+    assert kube.patch(f"{JOBS}/train", {"spec": spec})[0] == code
+
+
+def test_a_failed_pod_is_replaced_after_its_back_off(kube, job):
+    kube.create(JOBS, job(members=1, command=("sh", "-c", "sleep 10; exit 3")))
+
+    kube.step(12)
+    waiting = kube.job()["status"]
+    kube.step(10)
+
+    assert (waiting["failed"], waiting.get("active", 0)) == (1, 0)
+    assert kube.job()["status"]["active"] == 1
+
+
+def test_a_job_fails_when_its_back_off_limit_is_passed(kube, job):
+    kube.create(JOBS, job(members=2, backoffLimit=0, command=("false",)))
+
+    kube.step(20)
+
+    assert conditions(kube.job()) == [
+        ("FailureTarget", "BackoffLimitExceeded"),
+        ("Failed", "BackoffLimitExceeded"),
+    ]
+    assert "completionTime" not in kube.job()["status"]
+
+
+def test_a_job_fails_when_it_is_active_too_long(kube, job):
+    kube.create(JOBS, job(activeDeadlineSeconds=20))
+
+    kube.step(30)
+
+    assert conditions(kube.job())[-1] == ("Failed", "DeadlineExceeded")
+    assert {pod["status"]["phase"] for pod in kube.pods_of("train")} <= {"Failed"}
+
+
+def test_a_deleted_pod_is_made_again(kube, job):
+    kube.create(JOBS, job(members=1))
+    kube.step(5)
+    (first,) = kube.pods()
+
+    kube.ask("DELETE", f"{PODS}/{first}")
+    kube.step(20)
+
+    (second,) = kube.pods()
+    assert second != first
+
+
+def fail_policy(*rules):
+    return {"podFailurePolicy": {"rules": list(rules)}}
+
+
+def test_an_ignored_condition_spares_the_back_off_limit(kube, job):
+    rule = {"action": "Ignore", "onPodConditions": [{"type": "muster.dev/Misplaced"}]}
+    kube.create(JOBS, job(members=1, gated=True, backoffLimit=0, **fail_policy(rule)))
+    (first,) = kube.pods()
+    condition = {"type": "muster.dev/Misplaced", "status": "True"}
+
+    kube.patch(f"{PODS}/{first}/status", {"status": {"conditions": [condition]}})
+    kube.ask("DELETE", f"{PODS}/{first}")
+    kube.step(1)
+
+    (second,) = kube.pods()
+    assert second != first
+    assert kube.job()["status"].get("failed", 0) == 0
+    assert conditions(kube.job()) == []
+
+
+def test_an_exit_code_of_the_policy_fails_the_job_at_once(kube, job):
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+    command = ("sh", "-c", "sleep 5; exit 42")
+    kube.create(JOBS, job(members=1, command=command, **fail_policy(rule)))
+
+    kube.step(10)
+
+    assert conditions(kube.job())[-1] == ("Failed", "PodFailurePolicy")
+
+
+def test_a_finished_job_goes_after_its_time_to_live(kube, job):
+    kube.create(JOBS, job(ttlSecondsAfterFinished=60))
+
+    kube.step(90)
+    there, _ = kube.ask("GET", f"{JOBS}/train")
+    kube.step(10)
+
+    assert there == 200
+    assert kube.ask("GET", f"{JOBS}/train")[0] == 404
+    assert kube.pods() == {}
+
+
+def test_without_index_pods_are_counted(kube, job):
+    kube.create(JOBS, job(completionMode="NonIndexed", completions=3, parallelism=2))
+
+    kube.step(33)
+    half = kube.job()["status"]
+    kube.step(40)
+
+    assert (half["succeeded"], half["active"]) == (2, 1)
+    assert conditions(kube.job())[-1] == ("Complete", "CompletionsReached")
+
+
+def test_the_status_of_a_pod_may_be_patched_as_a_kubelet_does(kube, job):
+    kube.create(JOBS, job(members=1, gated=True))
+    (name,) = kube.pods()
+
+    kube.patch(f"{PODS}/{name}/status", {"status": {"phase": "Succeeded"}})
+
+    assert conditions(kube.job())[-1] == ("Complete", "CompletionsReached")
+
+
+@pytest.mark.parametrize(
+    ("propagation", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)]
+)
+def test_a_deleted_job_takes_its_pods_along_unless_orphaned(kube, job, propagation, left):
+    kube.create(JOBS, job(gated=True))
+
+    kube.ask("DELETE", f"{JOBS}/train", {"propagationPolicy": propagation})
+
+    assert kube.ask("GET", f"{JOBS}/train")[0] == 404
+    assert len(kube.pods()) == left
