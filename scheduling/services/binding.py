@@ -8,7 +8,10 @@ gates and having them removed.
 import logging
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models.functions import Least, Now
 
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.models import Job, JobGroup, Member
@@ -24,6 +27,8 @@ logger = logging.getLogger(__name__)
 _LOOKS = 40
 _PAUSE_SECONDS = 0.05
 
+USUAL_GRACE = 30  # seconds to end in, for a job that does not say how long it needs
+
 
 def bind(job_id: int, attempt: int, gateway: Gateway, *, at: datetime) -> bool:
     """Carry out one start; False when it is no longer wanted or not all gates are open yet.
@@ -34,6 +39,7 @@ def bind(job_id: int, attempt: int, gateway: Gateway, *, at: datetime) -> bool:
         job = _wanted(job_id, attempt) if held else None
         if job is None:
             return False
+        _begin_now(job)
         try:
             return _bind(job, gateway)
         except (RefusedByCluster, AttemptMoved, NotThere) as refusal:
@@ -46,6 +52,14 @@ def _wanted(job_id: int, attempt: int) -> Job | None:
     """The job, if this attempt is still to be started. Asked again before each gate opens."""
     jobs = Job.objects.select_related("tenant", "cluster")
     return jobs.filter(pk=job_id, attempt=attempt, state=JobState.STARTING).first()
+
+
+def _begin_now(job: Job) -> None:
+    """The time to bind counts from here on: a start that waited for a worker is not late."""
+    latest = Now() + timedelta(seconds=settings.BIND_TIMEOUT_SECONDS)
+    Job.objects.filter(pk=job.pk, attempt=job.attempt, state=JobState.STARTING).update(
+        release_by=Least("release_by", latest)
+    )
 
 
 def _bind(job: Job, gateway: Gateway) -> bool:
@@ -179,4 +193,5 @@ def _gang(job: Job, group: JobGroup) -> GangSpec:
         annotations=job.annotations,
         labels={"muster.dev/tenant": job.tenant.slug},
         walltime_seconds=job.walltime_seconds,
+        grace_seconds=USUAL_GRACE if job.grace_seconds is None else job.grace_seconds,
     )

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -12,20 +11,25 @@ from django.db.models.functions import Now
 
 from portal.core.queueing import send_on_commit
 from scheduling.engine.jobs import PlacedMember
-from scheduling.engine.plan import Hold, Plan, Start, Unit, unit_of
-from scheduling.engine.snapshot import PARTS_PER_GPU, Snapshot
+from scheduling.engine.plan import Plan, Preempt, Start
+from scheduling.engine.snapshot import Snapshot
 from scheduling.models import Job, JobGroup, Member, Placement, PlacementGpu
-from scheduling.services.lifecycle import move
+from scheduling.services.lifecycle import move, stop
+from scheduling.services.verdicts import note_holds, note_reservations
 from scheduling.states import JobState
+
+# Times the time to bind: how long the start itself may wait for a worker. See binding.bind.
+_PATIENCE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of a plan. skipped: starts whose job or devices had changed meanwhile."""
+    """What became of a plan. skipped: decisions whose job or devices had changed meanwhile."""
 
     started: int
     skipped: int
     held: int
+    stopped: int = 0
 
 
 def apply_plan(plan: Plan, snapshot: Snapshot, *, at: datetime) -> Applied:
@@ -33,9 +37,36 @@ def apply_plan(plan: Plan, snapshot: Snapshot, *, at: datetime) -> Applied:
 
     at: cluster clock, the snapshot's instant.
     """
+    preemptions = tuple(plan.of(Preempt))
+    # First the rooms that are kept, so that what victims give back is never without an owner.
+    held = note_holds(plan.holds, snapshot, at=at)
+    stopped = sum(_preempt(preemption, snapshot, at=at) for preemption in preemptions)
     started = sum(_start(start, snapshot, at=at) for start in plan.starts)
-    held = _hold(plan.holds, snapshot, at=at)
-    return Applied(started=started, skipped=len(plan.starts) - started, held=held)
+    note_reservations(plan, snapshot, at=at)
+    return Applied(
+        started=started,
+        stopped=stopped,
+        skipped=len(plan.starts) + len(preemptions) - started - stopped,
+        held=held,
+    )
+
+
+def _preempt(preemption: Preempt, snapshot: Snapshot, *, at: datetime) -> bool:
+    """Stop one job, to be queued again; False when it ended or was stopped since the snapshot."""
+    job = Job.objects.displaceable().filter(pk=preemption.job).first()
+    if job is None:
+        return False
+    claimant = preemption.on_behalf_of
+    names = {waiting.id: waiting.name for waiting in snapshot.pending}
+    reason = f"preempted for {names[claimant]}" if claimant else "below its minimum"
+    return stop(
+        job,
+        towards=JobState.QUEUED,
+        at=at,
+        reason=reason,
+        stopping_for_id=claimant,
+        preempted_count=F("preempted_count") + (1 if claimant else 0),
+    )
 
 
 def _start(start: Start, snapshot: Snapshot, *, at: datetime) -> bool:
@@ -63,7 +94,7 @@ def _write_start(start: Start, snapshot: Snapshot, *, at: datetime) -> bool:
         at=at,
         reason="placed",
         attempt=attempt,
-        release_by=Now() + timedelta(seconds=settings.BIND_TIMEOUT_SECONDS),
+        release_by=Now() + timedelta(seconds=settings.BIND_TIMEOUT_SECONDS) * _PATIENCE,
     )
     _write_ledger(job, start.members, snapshot, at=_not_before_release(gpu_ids, at))
     send_on_commit("scheduling.bind_job", job_id=job.pk, attempt=attempt)
@@ -112,49 +143,3 @@ def _write_ledger(
         for row, member in zip(rows, members, strict=True)
         for gpu in member.gpus
     )
-
-
-@transaction.atomic
-def _hold(holds: tuple[Hold, ...], snapshot: Snapshot, *, at: datetime) -> int:
-    """Note on each waiting job why it waits; only what changed is written. How many changed."""
-    known = {
-        pk: (reason, numbers)
-        for pk, reason, numbers in Job.objects.filter(
-            pk__in=[hold.job for hold in holds], state=JobState.QUEUED
-        ).values_list("pk", "reason", "reason_numbers")
-    }
-    names = {job.id: job.name for job in (*snapshot.pending, *snapshot.running)}
-    changed: dict[tuple[str, str], tuple[list[int], Hold, dict[str, Any]]] = {}
-    for hold in holds:
-        numbers = readable(hold, names)
-        if hold.job in known and known[hold.job] != (hold.reason, numbers):
-            key = (hold.reason, repr(numbers))
-            changed.setdefault(key, ([], hold, numbers))[0].append(hold.job)
-    for ids, hold, numbers in changed.values():
-        Job.objects.filter(pk__in=ids, state=JobState.QUEUED).update(
-            reason=hold.reason, reason_numbers=numbers, reason_at=at, version=F("version") + 1
-        )
-    return sum(len(ids) for ids, _, _ in changed.values())
-
-
-def readable(hold: Hold, names: dict[int, str]) -> dict[str, Any]:
-    """A hold's numbers as a person or a program reads them: GPUs, ISO times, public job ids."""
-    return {
-        key: _readable(value, unit_of(hold.reason, key, value), names)
-        for key, value in hold.numbers
-    }
-
-
-def _readable(value: Any, unit: Unit, names: dict[int, str]) -> Any:
-    match unit:
-        case Unit.PARTS:
-            gpus, rest = divmod(value, PARTS_PER_GPU)
-            return gpus if not rest else round(value / PARTS_PER_GPU, 3)
-        case Unit.INSTANT:
-            return datetime.fromtimestamp(value, UTC).isoformat()
-        case Unit.JOB:
-            return names.get(value, "")
-        case Unit.JOBS:
-            return [names.get(job, "") for job in value]
-        case _:
-            return value

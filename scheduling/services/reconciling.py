@@ -14,7 +14,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Now
 
-from portal.core.queueing import send_on_commit
+from portal.core.queueing import send_again
 from scheduling.models import Job, Member, Placement
 from scheduling.querysets import JobQuerySet
 from scheduling.services.lifecycle import stop
@@ -36,14 +36,14 @@ def reconcile(cluster: Cluster, *, at: datetime) -> None:
     for job in _out_of_time(jobs, at=at):
         stop(job, towards=JobState.TIMED_OUT, at=at, reason="its longest run is over")
     for job in jobs.filter(state=JobState.STARTING):
-        send_on_commit("scheduling.bind_job", job_id=job.pk, attempt=job.attempt)
+        send_again("scheduling.bind_job", job_id=job.pk, attempt=job.attempt)
     for job in _with_lost_members(jobs):
-        send_on_commit("scheduling.look_after_job", job_id=job.pk)
+        send_again("scheduling.look_after_job", job_id=job.pk)
     for job in jobs.filter(state=JobState.STOPPING):
-        send_on_commit("scheduling.stop_job", job_id=job.pk)
+        send_again("scheduling.stop_job", job_id=job.pk)
     active = Placement.objects.active().filter(job=OuterRef("pk"))
     for job in jobs.filter(Exists(active), state__in=sorted(FINAL)):
-        send_on_commit("scheduling.stop_job", job_id=job.pk)
+        send_again("scheduling.stop_job", job_id=job.pk)
 
 
 def _late(jobs: JobQuerySet) -> JobQuerySet:
