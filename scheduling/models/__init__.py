@@ -1,18 +1,25 @@
 from scheduling.models.cycle import Cycle
+from scheduling.models.dependency import JobDependency
 from scheduling.models.event import JobEvent
-from scheduling.models.job import Job, JobFlavor, JobGroup
+from scheduling.models.job import Job, JobFlavor, JobGroup, Level, ServiceClass
 from scheduling.models.member import Member
 from scheduling.models.placement import Placement, PlacementGpu
 from scheduling.models.policy import Policy
+from scheduling.models.reservation import DeviceHold, Reservation
 
 __all__ = [
     "Cycle",
+    "DeviceHold",
     "Job",
+    "JobDependency",
     "JobEvent",
     "JobFlavor",
     "JobGroup",
+    "Level",
     "Member",
     "Placement",
     "PlacementGpu",
     "Policy",
+    "Reservation",
+    "ServiceClass",
 ]

@@ -2,9 +2,27 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from scheduling.querysets import JobQuerySet, OfJobQuerySet
 from scheduling.states import HOLDING, JobState
+
+
+class Level(models.TextChoices):
+    """How close the nodes of a gang are to each other."""
+
+    NODE = "node", _("one node")
+    NVL = "nvl", _("one NVLink domain")
+    RACK = "rack", _("one rack")
+    BLOCK = "block", _("one block")
+    FABRIC = "fabric", _("one fabric")
+
+
+class ServiceClass(models.TextChoices):
+    LATENCY_CRITICAL = "latency_critical", _("latency-critical service")
+    LATENCY_SENSITIVE = "latency_sensitive", _("latency-sensitive service")
+    TRAINING = "training", _("training")
+    OFFLINE = "offline", _("offline")
 
 
 class Job(models.Model):
@@ -34,6 +52,23 @@ class Job(models.Model):
     is_preemptible = models.BooleanField(default=True)
     walltime_seconds = models.PositiveIntegerField(null=True, blank=True)
     min_total = models.PositiveIntegerField(null=True, blank=True)
+
+    gpu_memory_mib = models.PositiveIntegerField(default=0)  # least of each GPU; 0 is any
+    service_class = models.CharField(
+        max_length=20, choices=ServiceClass.choices, default=ServiceClass.TRAINING
+    )
+    is_standby = models.BooleanField(default=False)  # uncharged, stopped for anybody at any time
+    not_before = models.DateTimeField(null=True, blank=True)
+    required_level = models.CharField(max_length=8, choices=Level.choices, blank=True)
+    preferred_level = models.CharField(max_length=8, choices=Level.choices, blank=True)
+    patience_seconds = models.PositiveIntegerField(null=True, blank=True)
+    needs_island = models.BooleanField(default=False)
+    grace_seconds = models.PositiveIntegerField(null=True, blank=True)  # to save its work
+    preempted_count = models.PositiveSmallIntegerField(default=0)
+    protected_until = models.DateTimeField(null=True, blank=True)
+    stopping_for = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="victims"
+    )
 
     image = models.CharField(max_length=300, blank=True)
     command = models.JSONField(default=list, blank=True)  # list of words

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 
 from portal.core.errors import GangTooLarge, Refused
 from scheduling.services.requests import GroupRequest, JobRequest
+from scheduling.services.wish_checks import check_wishes
 from tenants.models import Tenant
 from topology.models import Cluster
 
@@ -37,6 +38,7 @@ def check_request(request: JobRequest, tenant: Tenant) -> None:
     _check_priority(request, tenant)
     _check_flavors(request)
     _check_texts(request)
+    check_wishes(request, tenant)
     if tenant.archived_at is not None:
         raise Refused(
             _("Tenant %s is archived and takes no new jobs.") % tenant.slug, field="tenant"

@@ -48,9 +48,18 @@ def move(
 
 
 @transaction.atomic
-def stop(job: Job, *, towards: JobState, at: datetime, reason: str, by: User | None = None) -> bool:
+def stop(
+    job: Job,
+    *,
+    towards: JobState,
+    at: datetime,
+    reason: str,
+    by: User | None = None,
+    **changes: Any,
+) -> bool:
     """Have a started `job` stopped; it becomes `towards` when its members are gone."""
-    won = move(job, JobState.STOPPING, at=at, reason=reason, by=by, stopping_to=towards)
+    changes["stopping_to"] = towards
+    won = move(job, JobState.STOPPING, at=at, reason=reason, by=by, **changes)
     if won:
         send_on_commit("scheduling.stop_job", job_id=job.pk)
     return won

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from scheduling.models import Job, Level, ServiceClass
 from tenants.models import PriorityClass
 from topology.models import Cluster, ResourceFlavor
 
@@ -29,6 +31,36 @@ class GroupRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class After:
+    """Start only when `job` has ended, and with success if it `needs_success`."""
+
+    job: Job
+    needs_success: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What a job would like of its place and its time; nothing is asked by default.
+
+    required, preferred: how close its nodes are to be; after `patience_seconds` a required level
+    relaxes to the next higher one. needs_island: its GPUs on one node share one NVLink island.
+    grace_seconds: how long it takes to save its work when told to stop. after: other jobs first.
+    """
+
+    gpu_memory_mib: int = 0
+    service_class: ServiceClass = ServiceClass.TRAINING
+    is_standby: bool = False
+    not_before: datetime | None = None
+    required: Level | None = None
+    preferred: Level | None = None
+    patience_seconds: int | None = None
+    needs_island: bool = False
+    grace_seconds: int | None = None
+    min_total: int | None = None
+    after: tuple[After, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
     """A job to be. flavors: accepted ones, best first; none accepts all."""
 
@@ -39,6 +71,7 @@ class JobRequest:
     walltime_seconds: int | None = None
     priority_class: PriorityClass | None = None
     is_preemptible: bool = True
+    wishes: Wishes = Wishes()
     image: str = ""
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

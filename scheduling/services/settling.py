@@ -175,7 +175,15 @@ def _settle_stopping(job: Job, members: list[Member], at: datetime) -> bool:
         return move(job, JobState.SUCCEEDED, at=ended, started_at=started, ended_at=ended)
     to = JobState(job.stopping_to)
     if to == JobState.QUEUED:
-        won = move(job, to, at=at, reason="stopped", stopping_to="", started_at=None)
+        won = move(
+            job,
+            to,
+            at=at,
+            reason="stopped",
+            stopping_to="",
+            stopping_for=None,
+            started_at=None,
+        )
     else:
         ended = _not_before_start(job, _end(members, at))
         won = move(job, to, at=ended, reason="stopped", stopping_to="", ended_at=ended)

@@ -1,18 +1,19 @@
 from datetime import datetime
+from typing import Any
 
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
 from portal.core import audit
 from portal.core.errors import Conflict
-from scheduling.models import Job, JobEvent, JobFlavor, JobGroup
+from scheduling.models import Job, JobDependency, JobEvent, JobFlavor, JobGroup
 from scheduling.services.checks import check_request
-from scheduling.services.requests import GroupRequest, JobRequest
+from scheduling.services.requests import After, GroupRequest, JobRequest, Wishes
 from tenants.access import require_role
 from tenants.models import PriorityClass, Role, Tenant, User
 from topology.services.cycle_request import ask_for_cycle
 
-__all__ = ["GroupRequest", "JobRequest", "submit_job"]
+__all__ = ["After", "GroupRequest", "JobRequest", "Wishes", "submit_job"]
 
 _ALPHABET = "0123456789bcdfghjkmnpqrstvwxyz"  # no vowels, no l: nothing to misread or to blush at
 _DIGITS = 6
@@ -73,12 +74,33 @@ def _create(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -> J
         annotations=dict(request.annotations),
         external_id=request.external_id,
         submitted_at=at,
+        **_wished(request.wishes),
     )
     JobGroup.objects.bulk_create(_group(job, index, g) for index, g in enumerate(request.groups))
     JobFlavor.objects.bulk_create(
         JobFlavor(job=job, flavor=flavor, rank=rank) for rank, flavor in enumerate(request.flavors)
     )
+    JobDependency.objects.bulk_create(
+        JobDependency(job=job, on=after.job, needs_success=after.needs_success)
+        for after in request.wishes.after
+    )
     return job
+
+
+def _wished(wishes: Wishes) -> dict[str, Any]:
+    """The columns of a job that its wishes fill."""
+    return {
+        "gpu_memory_mib": wishes.gpu_memory_mib,
+        "service_class": wishes.service_class,
+        "is_standby": wishes.is_standby,
+        "not_before": wishes.not_before,
+        "required_level": wishes.required or "",
+        "preferred_level": wishes.preferred or "",
+        "patience_seconds": wishes.patience_seconds,
+        "needs_island": wishes.needs_island,
+        "grace_seconds": wishes.grace_seconds,
+        "min_total": wishes.min_total,
+    }
 
 
 def _group(job: Job, index: int, group: GroupRequest) -> JobGroup:

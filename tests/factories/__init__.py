@@ -2,6 +2,8 @@
 
 from tests.factories.scheduling import (
     CycleFactory,
+    DeviceHoldFactory,
+    JobDependencyFactory,
     JobEventFactory,
     JobFactory,
     JobFlavorFactory,
@@ -10,6 +12,7 @@ from tests.factories.scheduling import (
     PlacementFactory,
     PlacementGpuFactory,
     PolicyFactory,
+    ReservationFactory,
 )
 from tests.factories.tenants import (
     ApiTokenFactory,
@@ -36,9 +39,11 @@ __all__ = [
     "ClusterFactory",
     "CohortFactory",
     "CycleFactory",
+    "DeviceHoldFactory",
     "FabricFactory",
     "FlavorFactory",
     "GpuFactory",
+    "JobDependencyFactory",
     "JobEventFactory",
     "JobFactory",
     "JobFlavorFactory",
@@ -53,6 +58,7 @@ __all__ = [
     "PriorityClassFactory",
     "QuotaFactory",
     "RackFactory",
+    "ReservationFactory",
     "SignInLinkFactory",
     "TenantFactory",
     "UserFactory",

@@ -5,7 +5,9 @@ from factory.django import DjangoModelFactory
 
 from scheduling.models import (
     Cycle,
+    DeviceHold,
     Job,
+    JobDependency,
     JobEvent,
     JobFlavor,
     JobGroup,
@@ -13,6 +15,7 @@ from scheduling.models import (
     Placement,
     PlacementGpu,
     Policy,
+    Reservation,
 )
 from tests.factories.tenants import TenantFactory, UserFactory
 from tests.factories.topology import ClusterFactory, FlavorFactory, NodeFactory
@@ -126,3 +129,32 @@ class PolicyFactory(DjangoModelFactory):
     cluster = factory.SubFactory(ClusterFactory)
     number = factory.Sequence(lambda n: n + 1)
     values = factory.LazyFunction(dict)
+
+
+class JobDependencyFactory(DjangoModelFactory):
+    class Meta:
+        model = JobDependency
+
+    job = factory.SubFactory(JobFactory)
+    on = factory.SubFactory(JobFactory, cluster=factory.SelfAttribute("..job.cluster"))
+
+
+class ReservationFactory(DjangoModelFactory):
+    class Meta:
+        model = Reservation
+
+    job = factory.SubFactory(JobFactory)
+    start_at = T0
+    decided_at = T0
+
+
+class DeviceHoldFactory(DjangoModelFactory):
+    class Meta:
+        model = DeviceHold
+
+    job = factory.SubFactory(JobFactory)
+    group_index = 0
+    rank = 0
+    node = factory.SubFactory(NodeFactory, cluster=factory.SelfAttribute("..job.cluster"))
+    gpu = factory.LazyAttribute(lambda hold: hold.node.gpus.first())
+    until = T0

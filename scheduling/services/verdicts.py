@@ -1,0 +1,127 @@
+"""What a plan says of the jobs that do not start: reasons, reservations, devices kept."""
+
+from collections.abc import Container
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from scheduling.engine.plan import Hold, Plan, Reason, Reserve, Unit, unit_of
+from scheduling.engine.snapshot import PARTS_PER_GPU, Snapshot
+from scheduling.models import DeviceHold, Job, Reservation
+from scheduling.services.lifecycle import move
+from scheduling.states import JobState
+
+
+@transaction.atomic
+def note_holds(holds: tuple[Hold, ...], snapshot: Snapshot, *, at: datetime) -> int:
+    """Note on each waiting job why it waits; only what changed is written. How many changed."""
+    known = {
+        pk: (reason, numbers)
+        for pk, reason, numbers in Job.objects.filter(
+            pk__in=[hold.job for hold in holds], state=JobState.QUEUED
+        ).values_list("pk", "reason", "reason_numbers")
+    }
+    names = {job.id: job.name for job in (*snapshot.pending, *snapshot.running)}
+    changed: dict[tuple[str, str], tuple[list[int], Hold, dict[str, Any]]] = {}
+    for hold in holds:
+        numbers = readable(hold, names)
+        if hold.job in known and known[hold.job] != (hold.reason, numbers):
+            key = (hold.reason, repr(numbers))
+            changed.setdefault(key, ([], hold, numbers))[0].append(hold.job)
+    for ids, hold, numbers in changed.values():
+        Job.objects.filter(pk__in=ids, state=JobState.QUEUED).update(
+            reason=hold.reason, reason_numbers=numbers, reason_at=at, version=F("version") + 1
+        )
+    _fail_dependants(holds, known, at=at)
+    _keep_devices(holds, snapshot)
+    return sum(len(ids) for ids, _, _ in changed.values())
+
+
+def _fail_dependants(holds: tuple[Hold, ...], known: Container[int], *, at: datetime) -> None:
+    """A job whose dependency failed has failed, at once."""
+    lost = [h.job for h in holds if h.reason == Reason.DEPENDENCY_FAILED and h.job in known]
+    for job in Job.objects.waiting().filter(pk__in=lost).order_by("pk"):
+        move(job, JobState.FAILED, at=at, reason="a job that it waited for failed", ended_at=at)
+
+
+def _keep_devices(holds: tuple[Hold, ...], snapshot: Snapshot) -> None:
+    """The devices kept for waiting jobs are those of this plan, and no others."""
+    wanted = [
+        DeviceHold(
+            job_id=hold.job,
+            group_index=member.group,
+            rank=member.rank,
+            node_id=snapshot.node_ids[member.node],
+            gpu_id=gpu,
+            until=datetime.fromtimestamp(hold.keeps_until or snapshot.taken_at, UTC),
+        )
+        for hold in holds
+        for member in hold.keeps
+        for gpu in [snapshot.gpu_ids[gpu] for gpu in member.gpus] or [None]
+    ]
+    there = DeviceHold.objects.filter(node__in=snapshot.node_ids)
+    key = ("job_id", "group_index", "rank", "node_id", "gpu_id", "until")
+    if {tuple(getattr(row, name) for name in key) for row in wanted} != set(
+        there.values_list(*key)
+    ):
+        there.delete()
+        DeviceHold.objects.bulk_create(wanted)
+
+
+@transaction.atomic
+def note_reservations(plan: Plan, snapshot: Snapshot, *, at: datetime) -> None:
+    """The reservations of the snapshot's jobs are this plan's; one that did not change stays."""
+    promised = {reserve.job: _reservation(reserve, snapshot, at=at) for reserve in plan.of(Reserve)}
+    there = {
+        row.job_id: row
+        for row in Reservation.objects.filter(job__in=[job.id for job in snapshot.pending])
+    }
+    gone = [
+        row.pk
+        for job, row in there.items()
+        if job not in promised or _promise(row) != _promise(promised[job])
+    ]
+    Reservation.objects.filter(pk__in=gone).delete()
+    Reservation.objects.bulk_create(
+        row
+        for job, row in promised.items()
+        if job not in there or _promise(there[job]) != _promise(row)
+    )
+
+
+def _promise(row: Reservation) -> tuple[datetime, list[list[Any]]]:
+    return row.start_at, row.amounts
+
+
+def _reservation(reserve: Reserve, snapshot: Snapshot, *, at: datetime) -> Reservation:
+    return Reservation(
+        job_id=reserve.job,
+        start_at=datetime.fromtimestamp(reserve.start_at, UTC),
+        amounts=[[snapshot.node_names[node], *amount] for node, *amount in reserve.amounts],
+        decided_at=at,
+    )
+
+
+def readable(hold: Hold, names: dict[int, str]) -> dict[str, Any]:
+    """A hold's numbers as a person or a program reads them: GPUs, ISO times, public job ids."""
+    return {
+        key: _readable(value, unit_of(hold.reason, key, value), names)
+        for key, value in hold.numbers
+    }
+
+
+def _readable(value: Any, unit: Unit, names: dict[int, str]) -> Any:
+    match unit:
+        case Unit.PARTS:
+            gpus, rest = divmod(value, PARTS_PER_GPU)
+            return gpus if not rest else round(value / PARTS_PER_GPU, 3)
+        case Unit.INSTANT:
+            return datetime.fromtimestamp(value, UTC).isoformat()
+        case Unit.JOB:
+            return names.get(value, "")
+        case Unit.JOBS:
+            return [names.get(job, "") for job in value]
+        case _:
+            return value

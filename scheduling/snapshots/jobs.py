@@ -1,0 +1,117 @@
+from collections import defaultdict
+from datetime import datetime
+from typing import Any
+
+from scheduling.engine.jobs import (
+    Access,
+    Dependency,
+    Group,
+    Level,
+    ParentState,
+    PendingJob,
+    PlacedMember,
+    Request,
+    RunningJob,
+    ServiceClass,
+)
+from scheduling.engine.snapshot import HeldDevices
+from scheduling.models import Job, JobDependency, JobGroup
+from scheduling.snapshots.rows import Rows, is_leaving
+from scheduling.snapshots.times import seconds
+from scheduling.states import FINAL, JobState
+
+
+def _spec(job: Job, rows: Rows) -> dict[str, Any]:
+    """What a waiting and a running job have in common."""
+    accepted = (rows.flavor_at.get(row.flavor_id) for row in rows.accepted.get(job.pk, ()))
+    return {
+        "id": job.pk,
+        "name": job.public_id,
+        "tenant": rows.tenant_at[job.tenant_id],
+        "groups": tuple(_engine_group(group) for group in rows.groups[job.pk]),
+        "priority": job.priority,
+        "submitted_at": seconds(job.submitted_at),
+        "walltime_seconds": job.walltime_seconds,
+        "flavors": tuple(flavor for flavor in accepted if flavor is not None),
+        "min_total": job.min_total or 0,
+        "preemptible": job.is_preemptible,
+        "gpu_memory_mib": job.gpu_memory_mib,
+        "required": _level(job.required_level),
+        "preferred": _level(job.preferred_level),
+        "patience_seconds": job.patience_seconds,
+        "island": job.needs_island,
+        "service_class": ServiceClass[job.service_class.upper()],
+        "standby": job.is_standby,
+        "preempted": job.preempted_count,
+        "grace_seconds": job.grace_seconds,
+    }
+
+
+def _level(word: str) -> Level | None:
+    return Level[word.upper()] if word else None
+
+
+def _engine_group(group: JobGroup) -> Group:
+    gpus = group.gpus_per_member
+    return Group(
+        name=group.name,
+        min_member=group.min_member,
+        max_member=group.max_member,
+        request=Request(
+            kind=Access.WHOLE if gpus else Access.NONE,
+            count=gpus,
+            cpu_milli=group.cpu_milli,
+            memory_mib=group.memory_mib,
+        ),
+    )
+
+
+def pending(job: Job, rows: Rows) -> PendingJob:
+    return PendingJob(
+        **_spec(job, rows),
+        held=job.is_held,
+        not_before=seconds(job.not_before) if job.not_before else None,
+        after=tuple(_dependency(row) for row in rows.after.get(job.pk, ())),
+    )
+
+
+def _dependency(row: JobDependency) -> Dependency:
+    state = ParentState.WAITING
+    if row.on.state == JobState.SUCCEEDED:
+        state = ParentState.SUCCEEDED
+    elif row.on.state in FINAL:
+        state = ParentState.FAILED
+    return Dependency(row.on_id, row.needs_success, state, row.on.public_id)
+
+
+def kept(rows: Rows) -> tuple[HeldDevices, ...]:
+    """What is kept for waiting jobs, by job: the members they will be, with their devices."""
+    members: dict[tuple[int, int, int, int], list[int]] = {}
+    until: dict[int, int] = {}
+    for hold in rows.kept:
+        node = rows.node_at.get(hold.node_id)
+        if node is None:
+            continue
+        gpus = members.setdefault((hold.job_id, hold.group_index, hold.rank, node), [])
+        gpus += [rows.gpu_at[hold.gpu_id]] if hold.gpu_id in rows.gpu_at else []
+        until[hold.job_id] = seconds(hold.until)
+    by_job = defaultdict(list)
+    for (job, group, rank, node), gpus in members.items():
+        by_job[job].append(PlacedMember(group, rank, node, tuple(sorted(gpus))))
+    return tuple(HeldDevices(job, tuple(placed), until[job]) for job, placed in by_job.items())
+
+
+def running(job: Job, rows: Rows, at: datetime) -> RunningJob:
+    started = seconds(job.started_at or at)
+    return RunningJob(
+        **_spec(job, rows),
+        members=tuple(
+            PlacedMember(member.group, member.rank, member.node, member.gpus)
+            for member in rows.held.get(job.pk, ())
+        ),
+        started_at=started,
+        limit_end_at=started + job.walltime_seconds if job.walltime_seconds else None,
+        stopping=is_leaving(job),
+        stopping_for=job.stopping_for_id,
+        protected_until=seconds(job.protected_until) if job.protected_until else 0,
+    )
