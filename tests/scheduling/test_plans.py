@@ -6,8 +6,9 @@ from scheduling.engine.plan import Hold, Plan, Reason, Start
 from scheduling.engine.snapshot import PARTS_PER_GPU
 from scheduling.models import Job, Member, Placement, PlacementGpu
 from scheduling.services.lifecycle import cancel_job
-from scheduling.services.plans import Applied, apply_plan, readable
+from scheduling.services.plans import Applied, apply_plan
 from scheduling.services.policies import DEFAULT
+from scheduling.services.verdicts import readable
 from scheduling.snapshots import take
 from tests.scheduling.world import T0, after, held_gpus, state_of, story
 
@@ -173,7 +174,8 @@ def test_many_holds_of_one_reason_are_one_query(world, django_assert_max_num_que
         world.submit(gpus=1)
     snapshot, plan = planned(world)
 
-    with django_assert_max_num_queries(4):  # savepoint, what is known, the change, savepoint
+    # Holds: savepoint, known, change, kept devices, savepoint; reservations: three.
+    with django_assert_max_num_queries(8):
         applied = apply_plan(plan, snapshot, at=T0)
 
     assert applied.held == 10
