@@ -8,6 +8,8 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +31,8 @@ from portal.embedded.programs import (
 
 OLDEST = 15
 OWNER = "muster"
-_SOCKET_NAME = ".s.PGSQL.5432.lock"
+_SOCKET_NAME = ".s.PGSQL.5432"
+_PROTOCOL = 3 << 16  # version 3.0
 _running: dict[Path, str] = {}
 
 
@@ -56,7 +59,7 @@ def prepare(folder: Path, *, durable: bool = True, log: Path | None = None) -> S
     """
     account = places.account_for_servers()
     home = places.home_for(folder, account)
-    sockets = places.socket_folder(home, account, longest_name=len(_SOCKET_NAME))
+    sockets = places.socket_folder(home, account, longest_name=len(_SOCKET_NAME + ".lock"))
     installation = _reachable(find_installation(), home, account)
     data = home / "data"
     if not (data / "PG_VERSION").exists():
@@ -74,7 +77,7 @@ def prepare(folder: Path, *, durable: bool = True, log: Path | None = None) -> S
         account=account,
         log=log,
         foundation=True,
-        ready=partial(_answers, data, sockets),
+        ready=partial(_answers, sockets / _SOCKET_NAME),
         stop_signal=signal.SIGINT,  # TERM would wait for every client to leave
         on_parent_death=signal.SIGINT,
     )
@@ -265,10 +268,15 @@ def _environment(home: Path) -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LC_ALL": "C"}
 
 
-def _answers(data: Path, sockets: Path) -> bool:
-    """Whether the server says that it takes connections: the last line of its own pid file."""
-    try:
-        lines = (data / "postmaster.pid").read_text().splitlines()
-    except FileNotFoundError:
-        return False
-    return lines[-1].strip() == "ready" and (sockets / ".s.PGSQL.5432").exists()
+def _answers(path: Path) -> bool:
+    """Whether the server lets us in: what it wrote down may be of one that was killed."""
+    names = b"user\0%b\0database\0%b\0\0" % (OWNER.encode(), OWNER.encode())
+    greeting = struct.pack("!ii", 8 + len(names), _PROTOCOL) + names
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(2)
+        try:
+            client.connect(str(path))
+            client.sendall(greeting)
+            return client.recv(1) == b"R"  # an error while it starts up would begin with E
+        except OSError:
+            return False

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from portal.embedded import places, postgres
-from portal.embedded.programs import CannotStart
+from portal.embedded.programs import CannotStart, kill_group, spawn, wait_until_ready
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
 
@@ -47,6 +47,17 @@ def test_data_outlives_the_server(reachable):
 
     with postgres.running_postgres(reachable / "pg") as url, psycopg.connect(url) as connection:
         assert connection.execute("SELECT number FROM kept").fetchall() == [(7,)]
+
+
+def test_what_a_killed_server_left_behind_is_not_taken_for_one_that_runs(reachable):
+    server = postgres.prepare(reachable / "pg")
+    process = spawn(server.program)
+    wait_until_ready(process, server.program)
+
+    kill_group(process)
+
+    assert (reachable / "pg" / "data" / "postmaster.pid").exists()
+    assert server.program.ready() is False
 
 
 @needs_root
