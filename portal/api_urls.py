@@ -14,5 +14,6 @@ urlpatterns = [
     path("v1/", include("scheduling.api.urls")),
     path("v1/", include("tenants.api.urls")),
     path("v1/", include("topology.api.urls")),
-    re_path(r"^v1(/.*)?$", NowhereDoor.as_view({"get": "nowhere"}), name="nowhere"),
+    path("v1", NowhereDoor.as_view({"get": "nowhere"})),
+    re_path(r"^v1/.*$", NowhereDoor.as_view({"get": "nowhere"})),
 ]
