@@ -4,6 +4,7 @@ One process at a time works on a cluster: the one that holds its lock. The lock 
 session's, so whatever ends the process lets the next one in, which lists everything anew.
 """
 
+import gc
 import logging
 import signal
 import threading
@@ -50,6 +51,7 @@ class Command(BaseCommand):
                 next_look = time.monotonic() + LOOK_SECONDS
             time.sleep(0.1)
         watchers.end()
+        gc.freeze()  # tidying up the client's many classes would take the interpreter seconds
 
 
 class Watchers:
