@@ -43,8 +43,6 @@ class Api:
                 return self.watches.open(request, target)
             return self._reader.list(request, target)
         if request.method == "POST" and (target.namespace or not target.resource.namespaced):
-            if target.resource is PODS and request.object().get("kind") == "Binding":
-                raise errors.method_not_allowed()
             made = self.writer.create(target, request.object(), write=write_of(request, target))
             return self._reader.show(request, target.resource, made, code=201)
         if request.method == "DELETE":

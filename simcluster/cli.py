@@ -58,18 +58,18 @@ def _run(given: argparse.Namespace) -> int:
     gc.set_threshold(*_GC_THRESHOLDS)
     logging.basicConfig(level=logging.INFO, format="simcluster: %(message)s")
     specs, clock = _specs(given), _clock(given)
-    listener = _listen(given.port)
-    state = StateFile(given.state) if given.state else None
-    cluster = _cluster(given, clock, state=state)
-    cluster.found(specs)
-    token = given.token or secrets.token_urlsafe(24)
-    url = f"http://{HOST}:{listener.getsockname()[1]}"
-    if given.kubeconfig:
-        write_kubeconfig(given.kubeconfig, url=url, token=token)
-    _announce(given, url, token=token)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn stops by itself, and then raises it again
-    Server(App(cluster, token=token, state=state)).run(sockets=[listener])
+    with _listen(given.port) as listener:
+        state = StateFile(given.state) if given.state else None
+        cluster = _cluster(given, clock, state=state)
+        cluster.found(specs)
+        token = given.token or secrets.token_urlsafe(24)
+        url = f"http://{HOST}:{listener.getsockname()[1]}"
+        if given.kubeconfig:
+            write_kubeconfig(given.kubeconfig, url=url, token=token)
+        _announce(given, url, token=token)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)  # uvicorn stops, and then raises it again
+        Server(App(cluster, token=token, state=state)).run(sockets=[listener])
     return 0
 
 

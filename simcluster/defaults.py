@@ -1,9 +1,19 @@
 """What the API server fills in when an object is created."""
 
+import base64
+
 from simcluster.errors import forbidden
 from simcluster.jobpods import CONTROLLER_UID, JOB_NAME
 from simcluster.objects import Obj, gates_of, name_of, set_condition
-from simcluster.resources import JOBS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
+from simcluster.resources import (
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    SECRETS,
+    Resource,
+)
 from simcluster.world import World
 
 _NODE_TROUBLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -11,14 +21,27 @@ _TROUBLE_SECONDS = 300
 _SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 
 
-def fill_in(world: World, resource: Resource, obj: Obj) -> None:
-    """Complete a new object in place, as admission and defaulting do."""
+def fill_in(resource: Resource, obj: Obj) -> None:
+    """Put defaults into an object that a client wrote, new or changed, in place."""
     if resource is PODS:
-        _fill_pod(world, obj)
+        fill_pod_spec(obj["spec"])
+        obj["spec"].setdefault("enableServiceLinks", True)
     elif resource is JOBS:
-        _fill_job(obj)
+        _fill_job(obj["spec"])
     elif resource is NODES:
         obj.setdefault("spec", {})
+    elif resource is PRIORITY_CLASSES:
+        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def admit(world: World, resource: Resource, obj: Obj) -> None:
+    """Complete a new object in place, as admission does: none of this is its writer's."""
+    if resource is PODS:
+        _admit_pod(world, obj)
+    elif resource is JOBS:
+        _give_selector(obj)
+        obj["status"] = {}
+    elif resource is NODES:
         status = obj.setdefault("status", {})
         if "capacity" in status:
             status.setdefault("allocatable", dict(status["capacity"]))
@@ -27,8 +50,8 @@ def fill_in(world: World, resource: Resource, obj: Obj) -> None:
         obj["status"] = {"phase": "Active"}
         labels = obj["metadata"].setdefault("labels", {})
         labels["kubernetes.io/metadata.name"] = name_of(obj)
-    elif resource is PRIORITY_CLASSES:
-        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    elif resource is SECRETS:
+        _admit_secret(obj)
 
 
 def fill_pod_spec(spec: Obj) -> None:
@@ -55,12 +78,18 @@ def _fill_requests(resources: Obj) -> None:
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
 
 
-def _fill_pod(world: World, pod: Obj) -> None:
+def _admit_secret(secret: Obj) -> None:
+    secret.setdefault("type", "Opaque")
+    plain = secret.pop("stringData", None) or {}
+    coded = {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
+    if coded:
+        secret["data"] = {**(secret.get("data") or {}), **coded}
+
+
+def _admit_pod(world: World, pod: Obj) -> None:
     spec = pod["spec"]
-    fill_pod_spec(spec)
     spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
-    spec.setdefault("enableServiceLinks", True)
     _fill_priority(world, pod)
     _fill_tolerations(spec)
     status: Obj = {"phase": "Pending", "qosClass": _qos_class(spec)}
@@ -113,9 +142,7 @@ def _qos_class(spec: Obj) -> str:
     return "Guaranteed" if same else "Burstable"
 
 
-def _fill_job(job: Obj) -> None:
-    spec = job["spec"]
-    template = spec.get("template") or {}
+def _fill_job(spec: Obj) -> None:
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -126,14 +153,16 @@ def _fill_job(job: Obj) -> None:
     spec.setdefault("manualSelector", False)
     policy = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
     spec.setdefault("podReplacementPolicy", policy)
-    if isinstance(template.get("spec"), dict):
+    template = spec.get("template")
+    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
         fill_pod_spec(template["spec"])
-    if not spec["manualSelector"] and isinstance(template, dict):
-        _fill_selector(job, template)
-    job["status"] = {}
 
 
-def _fill_selector(job: Obj, template: Obj) -> None:
+def _give_selector(job: Obj) -> None:
+    """Label the pods of a Job with its name and uid, and select them by the latter."""
+    template = job["spec"].get("template")
+    if job["spec"]["manualSelector"] or not isinstance(template, dict):
+        return
     uid, name = job["metadata"]["uid"], name_of(job)
     metadata = template.setdefault("metadata", {})
     ours = {CONTROLLER_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}

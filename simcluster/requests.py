@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from simcluster import protobuf
 from simcluster.errors import bad_request, no_such_path, unsupported_media_type
 from simcluster.objects import Obj
 from simcluster.resources import BY_PATH, Resource
@@ -57,7 +58,8 @@ class Request:
 
     def object(self) -> Obj:
         """The body as an object; 400 when it is something else."""
-        body = self.json()
+        is_protobuf = self.media_type() == protobuf.MEDIA_TYPE
+        body = protobuf.decode(self.body) if is_protobuf else self.json()
         if not isinstance(body, dict):
             raise bad_request("the body must be an object")
         return body

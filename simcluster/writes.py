@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simcluster import apply, errors, removal
-from simcluster.defaults import fill_in, fill_pod_spec
+from simcluster.defaults import admit, fill_in
 from simcluster.errors import Cause
 from simcluster.objects import (
     Obj,
@@ -67,14 +67,15 @@ class Writer:
         """The object as it is kept (or would be, on a dry run)."""
         resource = target.resource
         obj = self._new(target, body)
-        fill_in(self._world, resource, obj)
+        fill_in(resource, obj)
+        if write.operation != "Apply":
+            self._track_new(obj, write)
+        admit(self._world, resource, obj)
         causes = metadata_causes(obj) + _new_causes(resource, obj)
         if causes:
             raise errors.invalid(resource, name_of(obj), causes=causes)
         if self._world.store.get(resource, namespace_of(obj), name_of(obj)):
             raise errors.already_exists(resource, name_of(obj))
-        if write.operation != "Apply":
-            self._track_new(obj, write)
         return Stored(obj) if write.dry_run else self._world.store.put(resource, obj)
 
     def _track_new(self, obj: Obj, write: Write) -> None:
@@ -83,7 +84,7 @@ class Writer:
         version = "" if owner is None else self._world.store.version_of(owner["uid"])
         if not version or write.manager != CONTROLLER or version != self._noted[0]:
             apply.track(obj, None, write=(write.manager, write.part), at=at)
-            self._noted = (version, obj["metadata"]["managedFields"])
+            self._noted = (version, obj["metadata"].get("managedFields", []))
         else:
             obj["metadata"]["managedFields"] = [{**entry, "time": at} for entry in self._noted[1]]
 
@@ -106,6 +107,8 @@ class Writer:
             new = {**old, "metadata": new["metadata"], "status": new.get("status", {})}
         elif resource.has_status:
             new["status"] = old.get("status", {})
+        if write.part != "status" and isinstance(new.get("spec", {}), dict):
+            fill_in(resource, new)
         if new == old:
             return old
         self._check_update(resource, new, old, part=write.part)
@@ -299,11 +302,8 @@ def _new_causes(resource: Resource, obj: Obj) -> list[Cause]:
 
 
 def _update_causes(resource: Resource, new: Obj, old: Obj) -> list[Cause]:
-    """Checks an update, after filling in what a PUT may have left out."""
     if resource is PODS:
-        fill_pod_spec(new["spec"])
         return pod_update_causes(new, old)
     if resource is JOBS:
-        fill_pod_spec(new["spec"]["template"]["spec"])
         return job_update_causes(new, old)
     return []
