@@ -1,0 +1,123 @@
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import Group
+from django.forms import ModelForm
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from portal.core.backoffice import AuditedAdmin, ReadOnlyAdmin
+from tenants.models import ApiToken, Cohort, Membership, PriorityClass, Quota, Role, Tenant, User
+from tenants.services.membership import add_member, remove_member, set_role
+from tenants.services.quota import QuotaRequest, set_quota
+from tenants.services.tokens import revoke_token
+
+admin.site.unregister(Group)  # roles live on memberships
+
+
+@admin.register(User)
+class PersonAdmin(AuditedAdmin, UserAdmin):
+    list_display = ("username", "email", "is_operator", "is_active", "last_login")
+    list_filter = ("is_operator", "is_active")
+    filter_horizontal = ()
+    fieldsets = (
+        (None, {"fields": ("username", "password")}),
+        (_("Person"), {"fields": ("first_name", "last_name", "email", "language", "time_zone")}),
+        (_("Rights"), {"fields": ("is_active", "is_operator", "is_staff", "is_superuser")}),
+    )
+
+
+@admin.register(Tenant)
+class TenantAdmin(AuditedAdmin):
+    list_display = ("slug", "name", "cohort", "weight", "archived_at")
+    list_select_related = ("cohort",)
+    search_fields = ("slug", "name")
+    ordering = ("slug",)
+
+
+@admin.register(Cohort)
+class CohortAdmin(AuditedAdmin):
+    list_display = ("name", "parent", "weight")
+    list_select_related = ("parent",)
+    ordering = ("name",)
+
+
+@admin.register(PriorityClass)
+class PriorityClassAdmin(AuditedAdmin):
+    list_display = ("name", "value", "is_default", "description")
+    ordering = ("-value",)
+
+
+@admin.register(Membership)
+class MembershipAdmin(admin.ModelAdmin):
+    """Through the services, which keep every tenant a lead."""
+
+    list_display = ("tenant", "user", "role")
+    list_filter = ("role",)
+    list_select_related = ("tenant", "user")
+    search_fields = ("tenant__slug", "user__username")
+    ordering = ("tenant__slug", "user__username")
+    actions = None  # the bulk deletion would go past the service
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return () if obj is None else ("tenant", "user")
+
+    def save_model(
+        self,
+        request: HttpRequest,
+        obj: Membership,
+        form: ModelForm,
+        change: bool,  # noqa: FBT001
+    ) -> None:
+        if change:
+            stored = Membership.objects.select_related("tenant", "user").get(pk=obj.pk)
+            set_role(stored, Role(obj.role), by=request.user)
+        else:
+            added = add_member(obj.tenant, obj.user, role=Role(obj.role), by=request.user)
+            obj.pk = added.pk
+
+    def delete_model(self, request: HttpRequest, obj: Membership) -> None:
+        remove_member(obj, by=request.user)
+
+
+@admin.register(Quota)
+class QuotaAdmin(AuditedAdmin):
+    """A tenant's through the service, which asks for a cycle; a cohort's as any other row."""
+
+    list_display = ("tenant", "cohort", "flavor", "nominal", "borrowing_limit", "lending_limit")
+    list_select_related = ("tenant", "cohort", "flavor")
+    ordering = ("tenant__slug", "cohort__name", "flavor__name")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return () if obj is None else ("tenant", "cohort", "flavor")
+
+    def save_model(
+        self,
+        request: HttpRequest,
+        obj: Quota,
+        form: ModelForm,
+        change: bool,  # noqa: FBT001
+    ) -> None:
+        if obj.tenant is None:
+            super().save_model(request, obj, form, change)
+            return
+        asked = QuotaRequest(obj.nominal, obj.borrowing_limit, obj.lending_limit)
+        stored = set_quota(asked, tenant=obj.tenant, flavor=obj.flavor, by=request.user)
+        obj.pk = stored.pk
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnlyAdmin):
+    list_display = ("prefix", "user", "name", "expires_at", "last_used_at", "revoked_at")
+    list_select_related = ("user",)
+    search_fields = ("prefix", "user__username", "name")
+    exclude = ("digest",)
+    ordering = ("-created_at",)
+    actions = ("revoke",)
+
+    @admin.action(description=_("Revoke the chosen tokens"))
+    def revoke(self, request: HttpRequest, tokens: Any) -> None:
+        for token in tokens:
+            revoke_token(token, by=request.user, at=timezone.now())
