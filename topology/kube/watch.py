@@ -1,8 +1,9 @@
 """A cluster's events as values; it calls nobody, one takes from it.
 
 Each kind is listed, then watched from that list on, in a thread of its own; all feed one bounded
-queue, so that a slow taker slows the readers down rather than filling memory. Within a kind values
-come in the cluster's order; between kinds there is no order.
+mailbox, so that a slow taker slows the readers down rather than filling memory, and is told the
+newest of each thing rather than all that it was on the way. What is told of one thing comes in the
+cluster's order; between kinds there is no order.
 
 A watch that ends without a word goes on from the last version seen. A version that the cluster no
 longer has, or a cluster that was out of reach (and may have come back as another), means a new
@@ -11,10 +12,9 @@ list; `Listed` then says what is there, so that the rest can be taken for gone.
 
 import json
 import logging
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import TracebackType
@@ -22,12 +22,13 @@ from typing import Any, Self
 
 from portal.core.errors import ClusterAway
 from topology.kube import names, parse
+from topology.kube.mailbox import Mailbox
 from topology.kube.values import ClockSeen, Listed, Seen
 from topology.kube.wire import GONE, ApiError, Backoff, Obj, Request, Stream, Wire, pages
 
 logger = logging.getLogger(__name__)
 
-QUEUE_LENGTH = 2000
+MAILBOX_LENGTH = 2000
 WATCH_SECONDS = 290  # asked of the server; below the five minutes of common proxies
 QUIET_SECONDS = 90.0  # bookmarks come once a minute: longer silence is a dead line
 SHORT_SECONDS = 1.0  # a watch that ends sooner is not asked for again at once
@@ -99,7 +100,7 @@ class ClusterWatch:
         self._stop = stop
         self._ended = threading.Event()
         self._has_clock = has_clock
-        self._queue: queue.Queue[Seen] = queue.Queue(QUEUE_LENGTH)
+        self._mailbox = Mailbox(MAILBOX_LENGTH)
         self._streams: set[Stream] = set()
         self._clock_read = threading.Event()  # times of the cluster mean little before
         self._threads = [
@@ -129,10 +130,9 @@ class ClusterWatch:
 
     def __iter__(self) -> Iterator[Seen]:
         while not self._stop.is_set():
-            try:
-                yield self._queue.get(timeout=_TURN_SECONDS)
-            except queue.Empty:
-                continue
+            seen = self._mailbox.take(seconds=_TURN_SECONDS)
+            if seen is not None:
+                yield seen
 
     def _follow(self, kind: Kind) -> None:
         """List and watch one kind until the end."""
@@ -173,7 +173,8 @@ class ClusterWatch:
             for obj in page["items"]:
                 keys.add(kind.key(obj))
                 self._read(kind, obj, gone=False)
-        self._put(Listed(kind=kind.name, keys=frozenset(keys), version=version))
+        listed = Listed(kind=kind.name, keys=frozenset(keys), version=version)
+        self._put(("listed", kind.name), listed)
         logger.info("%s: %d %s as of version %d", self._name, len(keys), kind.name, version)
         return version
 
@@ -224,22 +225,19 @@ class ClusterWatch:
             logger.exception("%s: %s %s is not understood", self._name, kind.name, name)
             return
         if seen is not None:
-            self._put(seen)
+            self._put((kind.name, kind.key(obj)), seen)
 
-    def _put(self, seen: Seen) -> None:
+    def _put(self, about: Hashable, seen: Seen) -> None:
         while not self._ended.is_set():
-            try:
-                self._queue.put(seen, timeout=_TURN_SECONDS)
-            except queue.Full:
-                continue
-            return
+            if self._mailbox.put(about, seen, seconds=_TURN_SECONDS):
+                return
 
     def _pulse(self) -> None:
         """Say from time to time that the cluster answers, and what its own clock shows."""
         seconds = CLOCK_SECONDS if self._has_clock else PULSE_SECONDS
         while not self._ended.is_set():
             try:
-                self._put(self._ask_time(self._wire()))
+                self._put("clock", self._ask_time(self._wire()))
                 self._clock_read.set()
             except ApiError as error:
                 logger.warning("%s tells no time: %s", self._name, error)

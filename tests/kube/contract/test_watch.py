@@ -5,6 +5,8 @@ from collections import Counter
 from tests.kube.polling import eventually
 from topology.kube.values import GroupSeen, Listed, MemberSeen, NodeSeen
 
+PHASES = ("gated", "binding", "bound", "running", "succeeded")
+
 
 def listed(heard):
     return {seen.kind: seen for seen in heard if isinstance(seen, Listed)}
@@ -57,7 +59,9 @@ def test_a_members_life_is_told_in_its_order(cluster_api):
         eventually(lambda: "complete" in outcomes(heard))
         eventually(lambda: "succeeded" in phases(heard, 0))
 
-    assert phases(heard, 0) == ["gated", "binding", "bound", "running", "succeeded"]
+    told = phases(heard, 0)  # a slow listener is spared what has passed
+    assert told == [phase for phase in PHASES if phase in told]
+    assert told[-1] == "succeeded"
     versions = [seen.version for seen in heard if isinstance(seen, MemberSeen)]
     assert versions == sorted(versions)
 
