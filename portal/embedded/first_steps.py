@@ -1,7 +1,9 @@
 """What has to be done before the portal can serve: tables, demo data, and a way in."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from portal.embedded import demo
@@ -15,22 +17,41 @@ _MANIFEST = "staticfiles/staticfiles.json"
 
 def prepare(options: demo.Options, env: Mapping[str, str]) -> None:
     """Make the tables, the demo data and the static files, as far as they are not made already."""
-    addresses = env["DATABASE_URL"] + env["MUSTER_SIMCLUSTER_URL"]
-    tables = fingerprint(demo.ROOT, _TABLES, salt=addresses)
-    if not is_marked(options.data / "prepared-tables", tables):
-        with step("Making the tables"):
-            run_to_end(demo.python(options, env, "migrate", "manage.py", "migrate", "--no-input"))
-        with step("Making the demo's people and tenants"):
-            run_to_end(demo.python(options, env, "seed", "manage.py", "seed_demo"))
-        (options.data / "prepared-tables").write_text(tables)
+    with gathering_static_files(options, env):
+        make_tables(options, env)
 
-    files = fingerprint(demo.ROOT, _FILES)
-    made = (demo.ROOT / _MANIFEST).exists()
-    if not (made and is_marked(options.data / "prepared-static", files)):
+
+def make_tables(options: demo.Options, env: Mapping[str, str]) -> None:
+    mark = options.data / "prepared-tables"
+    addresses = env["DATABASE_URL"] + env["MUSTER_SIMCLUSTER_URL"]
+    state = fingerprint(demo.ROOT, _TABLES, salt=addresses)
+    if is_marked(mark, state):
+        return
+    with step("Making the tables"):
+        run_to_end(demo.python(options, env, "migrate", "manage.py", "migrate", "--no-input"))
+    with step("Making the demo's people and tenants"):
+        run_to_end(demo.python(options, env, "seed", "manage.py", "seed_demo"))
+    mark.write_text(state)
+
+
+@contextmanager
+def gathering_static_files(options: demo.Options, env: Mapping[str, str]) -> Iterator[None]:
+    """Gather them on another core while the block runs; afterwards they are there."""
+    mark = options.data / "prepared-static"
+    state = fingerprint(demo.ROOT, _FILES)
+    if (demo.ROOT / _MANIFEST).exists() and is_marked(mark, state):
+        yield
+        return
+    collect = ("manage.py", "collectstatic", "--no-input", "--clear")
+    program = demo.python(options, env, "collectstatic", *collect)
+    process = begin(program)
+    try:
+        yield
         with step("Gathering static files"):
-            collect = ("manage.py", "collectstatic", "--no-input", "--clear")
-            run_to_end(demo.python(options, env, "collectstatic", *collect))
-        (options.data / "prepared-static").write_text(files)
+            finish(process, program)
+    finally:
+        kill_group(process)
+    mark.write_text(state)
 
 
 def is_marked(mark: Path, state: str) -> bool:
@@ -59,15 +80,21 @@ def sign_in_link(options: demo.Options, env: Mapping[str, str]) -> str:
 
 def run_to_end(program: Program) -> str:
     """What a program prints until it ends well; CannotStart, with its last lines, if it fails."""
-    log = program.log
-    if log is None:
-        raise AssertionError("a program that runs to its end is heard by its log")
-    log.unlink(missing_ok=True)
-    process = spawn(program)
+    process = begin(program)
     try:
-        code = process.wait()
+        return finish(process, program)
     finally:
         kill_group(process)
+
+
+def begin(program: Program) -> subprocess.Popen[bytes]:
+    if program.log is not None:
+        program.log.unlink(missing_ok=True)
+    return spawn(program)
+
+
+def finish(process: subprocess.Popen[bytes], program: Program) -> str:
+    code = process.wait()
     if code != 0:
-        raise CannotStart(f"{program.name} failed (exit {code}):\n{last_lines(log)}")
-    return log.read_text(errors="replace")
+        raise CannotStart(f"{program.name} failed (exit {code}):\n{last_lines(program.log)}")
+    return program.log.read_text(errors="replace") if program.log else ""
