@@ -25,3 +25,8 @@ def browser_type_launch_args(browser_type_launch_args):
             "--disable-dev-shm-usage",
         ],
     }
+
+
+@pytest.fixture(scope="session")
+def base_url():
+    """None: pages are named in full. Replaces the plugin's own, which pytest warns of."""
