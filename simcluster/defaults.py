@@ -56,6 +56,7 @@ def admit(world: World, resource: Resource, obj: Obj) -> None:
 
 def fill_pod_spec(spec: Obj) -> None:
     """Defaults of a pod spec, wherever it stands."""
+    spec["containers"] = spec.get("containers") or []
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")

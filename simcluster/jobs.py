@@ -64,7 +64,7 @@ class Round:
 
     @property
     def spec(self) -> Obj:
-        return self.job["spec"]  # type: ignore[no-any-return]
+        return self.job["spec"]  # type: ignore[no-any-return]  # JSON
 
     @property
     def active(self) -> list[Stored]:

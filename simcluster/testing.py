@@ -42,7 +42,7 @@ class RunningCluster:
         request = urllib.request.Request(  # noqa: S310 - our own address
             self.url + path, data=data, headers=headers, method=method
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - as above
             return dict(json.load(answer))
 
     def now(self) -> datetime:

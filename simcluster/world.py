@@ -50,7 +50,7 @@ class World:
         self.store = Store()
         self.controllers: list[Controller] = []
         # Names and uids only; nothing here guards a secret.
-        self.random = random.Random(self.options.seed or None)  # noqa: S311
+        self.random = random.Random(self.options.seed or None)  # noqa: S311 - no secret
         self._changes: deque[Event] = deque()
         self._told: deque[tuple[float, str, str]] = deque()
         self.store.listeners.append(self._changes.append)

@@ -20,6 +20,7 @@ from simcluster.patch import apply_patch
 from simcluster.removal import Removal
 from simcluster.requests import Request, Target
 from simcluster.resources import JOBS, NAMESPACES, PODS, Resource
+from simcluster.shapes import check_shape
 from simcluster.validate import metadata_causes, new_pod_causes, pod_update_causes
 from simcluster.validate_jobs import job_update_causes, new_job_causes
 from simcluster.world import World
@@ -33,6 +34,7 @@ PATCHES = [
 ]
 # Kept from the stored object whatever a writer sends.
 _OURS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+_WITH_SPEC = frozenset({PODS, JOBS})
 _GENERATED_LIMIT = 58
 CONTROLLER = "kube-controller-manager"
 _OTHER_NAMESPACE = (
@@ -101,13 +103,16 @@ class Writer:
         resource = target.resource
         old = self.find(target)
         new = change(_private_copy(old))
+        check_shape(resource, new)
         self._check_identity(target, old, new)
         new["metadata"] = _kept_metadata(new, old)
         if write.part == "status":
             new = {**old, "metadata": new["metadata"], "status": new.get("status", {})}
         elif resource.has_status:
             new["status"] = old.get("status", {})
-        if write.part != "status" and isinstance(new.get("spec", {}), dict):
+        if resource in _WITH_SPEC and not isinstance(new.get("spec"), dict):
+            raise errors.invalid(resource, target.name, causes=[errors.required_field("spec")])
+        if write.part != "status":
             fill_in(resource, new)
         if new == old:
             return old
@@ -177,6 +182,7 @@ class Writer:
         """A new object with our own metadata; refuses what no object may be."""
         resource, obj = target.resource, clone(body)
         _check_kind(resource, obj)
+        check_shape(resource, obj)
         metadata = obj.setdefault("metadata", {})
         namespace = metadata.get("namespace") or target.namespace
         if resource.namespaced and namespace != target.namespace:

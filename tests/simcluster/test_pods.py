@@ -185,3 +185,41 @@ def test_without_the_token_everything_but_health_is_401(kube):
     refused = kube.ask("GET", PODS, Authorization="Bearer wrong")
 
     assert (refused[0], refused[1]["reason"]) == (401, "Unauthorized")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": "none"},
+        {"containers": ["none"]},
+        {"containers": [{"name": "a", "image": "b", "resources": 1}]},
+        {"containers": [], "nodeSelector": []},
+        {"containers": [], "tolerations": {"key": "a"}},
+    ],
+)
+def test_a_manifest_of_the_wrong_shape_is_400(kube, spec):
+    code, status = kube.ask("POST", PODS, {"metadata": {"name": "a"}, "spec": spec})
+
+    assert (code, status["reason"]) == (400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({}, "spec.containers"),
+        ({"containers": [{"name": "m"}]}, "spec.containers[0].image"),
+        (
+            {
+                "containers": [
+                    {"name": "m", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1.5"}}}
+                ]
+            },
+            "spec.containers[0].resources.limits[nvidia.com/gpu]",
+        ),
+    ],
+)
+def test_a_pod_that_cannot_run_is_422_with_its_field(kube, spec, field):
+    code, status = kube.ask("POST", PODS, {"metadata": {"name": "a"}, "spec": spec})
+
+    assert code == 422
+    assert [cause["field"] for cause in status["details"]["causes"]] == [field]
