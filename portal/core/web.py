@@ -35,7 +35,7 @@ class Slice:
     def asked_for(cls, request: HttpRequest, *, size: int, total: int) -> "Slice":
         """The page that `?page=` names, or the nearest there is."""
         asked = request.GET.get("page", "1")
-        number = int(asked) if asked.isdecimal() and len(asked) < 8 else 1  # noqa: PLR2004
+        number = int(asked) if asked.isdecimal() and len(asked) < 8 else 1  # noqa: PLR2004 - more digits name no page
         return cls(min(max(number, 1), max(1, -(-total // size))), size, total)
 
     @property

@@ -137,5 +137,5 @@ def python(
         env=env,
         cwd=ROOT,
         log=options.logs / f"{name}.log",
-        **rest,  # type: ignore[arg-type]
+        **rest,  # type: ignore[arg-type]  # one mapping for arguments of several types
     )

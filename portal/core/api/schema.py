@@ -39,7 +39,7 @@ class DoorSchema(AutoSchema):
         self, direction: Literal["request", "response"] = "response"
     ) -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
-        bodies["default"] = self._get_response_for_code(  # type: ignore[no-untyped-call]
+        bodies["default"] = self._get_response_for_code(  # type: ignore[no-untyped-call]  # the library's own
             ProblemSerializer, "default", media_types=[PROBLEM_JSON], direction=direction
         )
         return bodies

@@ -16,7 +16,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has to beco
 @pytest.fixture
 def reachable(tmp_path):
     """A folder that other users may enter, as a checkout in /srv would be."""
-    folder = Path("/tmp") / f"muster-{tmp_path.parent.name}-{tmp_path.name}"  # noqa: S108
+    folder = Path("/tmp") / f"muster-{tmp_path.parent.name}-{tmp_path.name}"  # noqa: S108 - paths of sockets are short
     folder.mkdir()
     folder.chmod(0o755)
     yield folder
