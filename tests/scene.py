@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from django.utils import timezone
 
-from scheduling.models import Job
+from scheduling.models import Job, PlacementGpu
 from scheduling.states import HOLDING, JobState, MemberPhase
 from tenants.models import Role
 from tests.factories import (
@@ -21,13 +21,13 @@ from tests.factories import (
     MembershipFactory,
     NodeFactory,
     PlacementFactory,
-    PlacementGpuFactory,
     PriorityClassFactory,
     QuotaFactory,
     RackFactory,
     TenantFactory,
     UserFactory,
 )
+from topology.models import Cluster, Gpu
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 PASSWORD = "a-long-pass-phrase"
@@ -42,7 +42,7 @@ PHASE = {
 
 
 def make_scene():
-    """Two tenants on twelve nodes of three models; `mei` leads one, `omar` works, `root` operates."""
+    """Two tenants, twelve nodes of three models; `mei` leads, `omar` works, `root` operates."""
     cluster = ClusterFactory(
         slug="demo",
         name="Demo",
@@ -60,7 +60,12 @@ def make_scene():
     nodes = _nodes(cluster, flavors)
     jobs = _jobs(cluster, language, vision, people, nodes)
     return SimpleNamespace(
-        cluster=cluster, flavors=flavors, nodes=nodes, jobs=jobs, language=language, vision=vision,
+        cluster=cluster,
+        flavors=flavors,
+        nodes=nodes,
+        jobs=jobs,
+        language=language,
+        vision=vision,
         **people,
     )
 
@@ -117,14 +122,16 @@ def _nodes(cluster, flavors):
             )
             node.gpu_count = size
             node.save()
-            for index in range(size):
-                GpuFactory(
+            Gpu.objects.bulk_create(
+                GpuFactory.build(
                     node=node,
                     index=index,
                     island=index // island,
                     numa=index * 2 // size,
                     memory_mib=81_920,
                 )
+                for index in range(size)
+            )
             nodes.append(node)
     nodes[2].is_cordoned = True
     nodes[2].save()
@@ -153,7 +160,14 @@ def _jobs(cluster, language, vision, people, nodes):
     jobs = {}
     for hours, (name, tenant, owner, state, places) in enumerate(plans, start=1):
         jobs[name] = _job(
-            cluster, tenant, people[owner], state, places=places, nodes=nodes, name=name, hours=hours
+            cluster,
+            tenant,
+            people[owner],
+            state,
+            places=places,
+            nodes=nodes,
+            name=name,
+            hours=hours,
         )
     reasons = [
         ("moe-128-experts", "no_room", {"missing": 4}),
@@ -188,34 +202,35 @@ def _jobs(cluster, language, vision, people, nodes):
     return jobs
 
 
-def _job(cluster, tenant, owner, state, *, places, nodes, name, hours):  # noqa: PLR0913
+def _job(tenant, owner, state, *, placed, name, hours):
+    """A job of that state, submitted `hours` before noon, on (node, GPUs) each."""
     submitted = NOON - timedelta(hours=hours)
     started = submitted + timedelta(minutes=3 * hours)
     has_run = state in PHASE and state != JobState.STARTING
     ended = started + timedelta(minutes=41, seconds=7) if state not in HOLDING else None
     job = JobFactory(
         name=name,
-        cluster=cluster,
+        cluster=Cluster.objects.get(slug="demo"),
         tenant=tenant,
         owner=owner,
         state=state,
         stopping_to="cancelled" if state == JobState.STOPPING else "",
         attempt=1,
-        members=max(1, len(places)),
-        members__gpus=max((gpus for _place, gpus in places), default=2),
+        members=max(1, len(placed)),
+        members__gpus=max((gpus for _node, gpus in placed), default=2),
         walltime_seconds=2400,
         image="pytorch/pytorch:2.8.0-cuda12.9-cudnn9-runtime",
         command=["torchrun", "--nproc-per-node=8", "train.py", "--config", f"configs/{name}.yaml"],
         environment={"NCCL_DEBUG": "WARN", "HF_HOME": "/data/hf"},
         submitted_at=submitted,
         started_at=started if has_run else None,
-        ended_at=ended if state not in (JobState.SUSPENDED,) else None,
+        ended_at=ended if state != JobState.SUSPENDED else None,
     )
-    if places and tenant.slug == "nlp" and state == JobState.RUNNING:
-        JobFlavorFactory(job=job, flavor=nodes[0].flavor)
+    if placed and tenant.slug == "nlp" and state == JobState.RUNNING:
+        JobFlavorFactory(job=job, flavor=placed[0][0].flavor)
     _events(job, owner)
-    for rank, (place, gpus) in enumerate(places):
-        _place(job, nodes[place], gpus, rank=rank, has_run=has_run)
+    for rank, (node, gpus) in enumerate(placed):
+        _place(job, node, gpus, rank=rank, has_run=has_run)
     return Job.objects.get(pk=job.pk)
 
 
@@ -241,5 +256,6 @@ def _place(job, node, gpus, *, rank, has_run):
         started_at=job.started_at if has_run else None,
     )
     taken = node.gpus.filter(held_by__isnull=True).order_by("index")[:gpus]
-    for gpu in taken:
-        PlacementGpuFactory(member=member, gpu=gpu)
+    PlacementGpu.objects.bulk_create(
+        PlacementGpu(placement=placement, member=member, gpu=gpu) for gpu in taken
+    )

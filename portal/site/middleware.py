@@ -49,5 +49,5 @@ def _zone(name: str | None) -> zoneinfo.ZoneInfo | None:
     """The zone of that name, None where the name says nothing."""
     try:
         return zoneinfo.ZoneInfo(name) if name else None
-    except (ValueError, OSError):  # also the ZoneInfoNotFoundError of an unknown key
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # unknown; a path; a folder
         return None

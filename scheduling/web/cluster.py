@@ -19,17 +19,17 @@ from topology.web.clusters import chosen_cluster
 LOOK_EVERY = 15.0  # seconds
 KIND_LABELS: dict[str, Promise] = {
     "free": _("free"),
-    "mine": _("running your tenants' jobs"),
-    "moving": _("being started or stopped"),
+    "mine": _("running"),
+    "moving": _("starting or stopping"),
     "other": _("in use by other tenants"),
-    "closed": _("on a node that takes no new jobs"),
+    "closed": _("on a cordoned node"),
     "fault": _("faulty"),
-    "unknown": _("on a node that does not answer"),
+    "unknown": _("on a node that is not ready"),
 }
 NODE_STATES: dict[str, Promise] = {
     "open": _("open"),
-    "cordoned": _("takes no new jobs"),
-    "not_ready": _("does not answer"),
+    "cordoned": _("cordoned"),
+    "not_ready": _("not ready"),
     "gone": _("gone"),
 }
 

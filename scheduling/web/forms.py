@@ -79,7 +79,7 @@ class JobForm(forms.Form):
         help_text=gettext_lazy("As in a shell: python train.py --epochs 3"),
     )
     max_hours = forms.FloatField(
-        label=gettext_lazy("Longest run, in hours"),
+        label=gettext_lazy("Max hours"),
         min_value=0.01,
         max_value=366 * 24,
         required=False,
@@ -96,7 +96,7 @@ class JobForm(forms.Form):
         help_text=gettext_lazy("One NAME=value a line."),
     )
     run_seconds = forms.IntegerField(
-        label=gettext_lazy("Runs for, in seconds"),
+        label=gettext_lazy("Seconds to run"),
         min_value=1,
         max_value=366 * 86_400,
         required=False,
@@ -111,6 +111,8 @@ class JobForm(forms.Form):
         offered = Tenant.objects.visible_to(reader, at_least=Role.RESEARCHER).active()
         self.fields["tenant"].queryset = offered.order_by("slug")
         self.fields["priority"].queryset = PriorityClass.objects.order_by("-value")
+        if self.initial.get("priority"):  # then there is nothing to leave out
+            self.fields["priority"].empty_label = None
         self._offer_clusters(clusters)
         if not any(cluster.is_simulated for cluster in clusters):
             del self.fields["run_seconds"]

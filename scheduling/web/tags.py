@@ -1,6 +1,7 @@
 """Sentences about jobs and GPUs for templates: `{% load jobs %}`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from django import template
 from django.utils.translation import gettext as _
@@ -12,7 +13,7 @@ from scheduling.reports import reasons
 from scheduling.reports.jobs import JobRow
 from scheduling.reports.occupancy import GpuUse
 from scheduling.states import JobState
-from topology.models import Node
+from topology.models import Gpu, Node
 
 register = template.Library()
 
@@ -44,6 +45,16 @@ STOPPING = {
 def word(words: Mapping[str, str], code: str) -> str:
     """The word for a code."""
     return str(words[code])
+
+
+@register.filter
+def gpu_ranges(gpus: Sequence[Gpu]) -> str:
+    """The indexes of a node's GPUs, runs of them shortened: "0–3, 6"."""
+    # In a run the index and the place grow together, so their difference stays.
+    indexes = sorted(gpu.index for gpu in gpus)
+    runs = groupby(enumerate(indexes), key=lambda pair: pair[1] - pair[0])
+    texts = [_run_text([index for _place, index in run]) for _difference, run in runs]
+    return ", ".join(texts) or "–"
 
 
 @register.simple_tag
@@ -88,3 +99,7 @@ def gpu_says(use: GpuUse, node: Node, kinds: Mapping[str, str]) -> str:
     if use.holder is None:
         return said
     return f"{said} – {use.holder.job_name or use.holder.tenant}"
+
+
+def _run_text(run: Sequence[int]) -> str:
+    return f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0])

@@ -1,0 +1,185 @@
+"""Every page in both themes and languages, wide and narrow: nothing in the console, nothing that
+the content security policy refused, nothing wider than the screen, nothing that axe finds.
+"""
+
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from tests.scene import make_scene
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+AXE = (Path(settings.BASE_DIR) / "tests" / "data" / "vendor" / "axe.min.js").read_text()
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+FIND = """tags => axe.run({runOnly: tags}).then(found => found.violations.map(
+    wrong => wrong.id + ": " + wrong.nodes.map(node => node.html.slice(0, 200)).join(" | ")))"""
+TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+VIEWS = [
+    ("light", "en", 1280),
+    ("light", "zh-hans", 390),
+    ("dark", "en", 390),
+    ("dark", "zh-hans", 1280),
+    ("light", "en", 320),
+]
+MISSING = "the server responded with a status of 404"  # of the page that is asked for in vain
+
+
+def pages_of(scene):
+    """(who, address): each page at least once, and by each role that it differs for."""
+    running = scene.jobs["llama-70b-pretrain"].public_id
+    return [
+        (None, "/sign-in/"),
+        ("omar", "/"),
+        ("mei", "/"),
+        ("root", "/"),
+        ("newcomer", "/"),
+        ("omar", "/jobs/"),
+        ("newcomer", "/jobs/"),
+        ("omar", "/jobs/new/"),
+        *(
+            ("mei", f"/jobs/{job.public_id}/")
+            for job in scene.jobs.values()
+            if job.tenant == scene.language
+        ),
+        ("omar", f"/jobs/{running}/cancel/"),
+        ("omar", "/queue/"),
+        ("omar", "/cluster/"),
+        ("omar", "/cluster/nodes/h100-01/"),
+        ("omar", "/cluster/nodes/a100-03/"),
+        ("root", "/quota/"),
+        ("newcomer", "/quota/"),
+        ("mei", "/tenants/nlp/"),
+        ("omar", "/nothing/"),
+    ]
+
+
+@pytest.fixture
+def scene(live_server):
+    return make_scene()
+
+
+@pytest.fixture
+def open_page(browser, client, live_server, scene):
+    """A function that opens a page as somebody, in a theme, a language and a width."""
+    contexts = []
+
+    def opened(who, *, theme="light", language="en", width=1280):
+        cookies = {"theme": theme, "django_language": language}
+        if who is not None:
+            client.force_login(getattr(scene, who))
+            cookies["sessionid"] = client.cookies["sessionid"].value
+        context = browser.new_context(viewport={"width": width, "height": 900})
+        context.add_cookies(
+            [{"name": n, "value": v, "url": live_server.url} for n, v in cookies.items()]
+        )
+        contexts.append(context)
+        return context.new_page()
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize(("theme", "language", "width"), VIEWS)
+def test_every_page_is_clean(open_page, live_server, scene, theme, language, width):
+    wrong = []
+    tabs = {}
+    for who, address in pages_of(scene):
+        if who not in tabs:
+            tabs[who] = open_page(who, theme=theme, language=language, width=width)
+            tabs[who].on("console", lambda message: wrong.append(message.text))
+            tabs[who].on("pageerror", lambda error: wrong.append(str(error)))
+        page = tabs[who]
+        page.goto(live_server.url + address)
+        found = page.evaluate(f"{AXE};({FIND})", WCAG)
+        wide = page.evaluate(TOO_WIDE)
+        wrong += [f"{who} {address}: {line}" for line in found]
+        wrong += [f"{who} {address}: {wide} px too wide"] if wide > 0 else []
+
+    assert [line for line in wrong if MISSING not in line] == []
+
+
+def test_a_page_follows_the_system_until_a_theme_is_chosen(open_page, live_server):
+    page = open_page("omar", theme="auto")
+    theme = page.locator("html")
+
+    page.emulate_media(color_scheme="dark")
+    page.goto(live_server.url + "/")
+    followed = theme.get_attribute("data-bs-theme")
+    page.locator("#theme-menu summary").click()
+    page.get_by_role("button", name="Light").click()
+    page.wait_for_load_state()
+    chosen = theme.get_attribute("data-bs-theme")
+
+    assert (followed, chosen) == ("dark", "light")
+
+
+def test_a_language_is_switched_on_any_page(open_page, live_server):
+    page = open_page("omar")
+
+    page.goto(live_server.url + "/queue/")
+    page.locator("#language-menu summary").click()
+    page.get_by_role("button", name="简体中文").click()
+    page.wait_for_load_state()
+
+    assert page.url == live_server.url + "/queue/"
+    assert page.locator("h1").text_content() == "队列"
+
+
+def test_a_job_page_shows_a_change_by_itself(open_page, live_server, scene):
+    job = scene.jobs["fresh-submission"]
+    page = open_page("omar")
+
+    page.goto(f"{live_server.url}/jobs/{job.public_id}/")
+    page.locator("#job[data-state=queued]").wait_for()
+    type(job).objects.filter(pk=job.pk).update(state="cancelled", version=9)
+
+    page.locator("#job[data-state=cancelled]").wait_for(timeout=20_000)
+    assert page.locator("#job").get_attribute("hx-get") is None
+
+
+def test_a_job_is_submitted_without_script(browser, client, live_server, scene):
+    client.force_login(scene.omar)
+    context = browser.new_context(java_script_enabled=False)
+    session = client.cookies["sessionid"].value
+    context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
+    page = context.new_page()
+
+    page.goto(live_server.url + "/jobs/new/")
+    page.get_by_label("Name").fill("without script")
+    page.get_by_role("button", name="Submit job").click()
+
+    assert page.locator("h1").text_content() == "without script"
+    assert page.locator("#job-head .state").get_attribute("data-state") == "queued"
+    context.close()
+
+
+def test_the_keyboard_alone_cancels_a_job(open_page, live_server, scene):
+    job = scene.jobs["moe-128-experts"]
+    page = open_page("omar")
+
+    page.goto(f"{live_server.url}/jobs/{job.public_id}/")
+    page.locator("#cancel").focus()
+    page.keyboard.press("Enter")
+    page.locator("#confirm-cancel").wait_for()
+    page.locator("#confirm-cancel").focus()
+    page.keyboard.press("Enter")
+
+    page.locator("#job[data-state=cancelled]").wait_for()
+
+
+def test_arrows_move_through_the_map_and_enter_opens_a_job(open_page, live_server, scene):
+    page = open_page("omar")
+
+    page.goto(live_server.url + "/cluster/")
+    page.locator("[data-roving] a").first.focus()
+    for _step in range(200):
+        if page.evaluate("document.activeElement.dataset.kind") == "mine":
+            break
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+
+    page.locator("#job-head").wait_for()
+    assert page.url.endswith(scene.jobs["llama-70b-pretrain"].public_id + "/")

@@ -1,0 +1,224 @@
+"""Home by role, signing in and out, preferences, pages for errors, and rules for all pages."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+
+from tenants.services.sign_in import make_sign_in_link
+from tests.factories import JobFactory, MembershipFactory
+from tests.scene import PASSWORD, make_scene
+
+ROOT = Path(settings.BASE_DIR)
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+
+
+@pytest.fixture
+def scene(db):
+    return make_scene()
+
+
+def says(response, name):
+    """The text of the element with that id."""
+    found = re.search(rf'id="{name}"[^>]*>(.*?)</p>', response.content.decode(), re.DOTALL)
+    return re.sub(r"<[^>]+>", "", found.group(1)).strip()
+
+
+def test_home_tells_a_researcher_how_their_jobs_stand(client, scene):
+    client.force_login(scene.omar)
+
+    response = client.get("/")
+
+    assert says(response, "home-says") == "On GPUs: 2 of your jobs. Waiting: 3."
+
+
+def test_home_tells_a_lead_which_tenant_is_theirs(client, scene):
+    client.force_login(scene.mei)
+
+    assert b"You lead Language." in client.get("/").content
+
+
+def test_home_tells_an_operator_how_the_cluster_is(client, scene):
+    client.force_login(scene.root)
+
+    response = client.get("/")
+
+    assert says(response, "home-says") == (
+        "63 of 80 GPUs are serving. Out of service: 17. 4 jobs wait."
+    )
+
+
+def test_home_tells_a_newcomer_what_to_do(client, scene):
+    client.force_login(scene.newcomer)
+
+    response = client.get("/")
+
+    assert says(response, "home-says") == (
+        "You are not in a tenant yet. Ask a lead or an operator to add you."
+    )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("count", [1, 3])
+def test_home_costs_the_same_for_any_number_of_jobs_and_tenants(
+    client, count, django_assert_num_queries
+):
+    member = MembershipFactory()
+    MembershipFactory.create_batch(count, user=member.user)
+    JobFactory.create_batch(count, tenant=member.tenant, owner=member.user)
+    client.force_login(member.user)
+
+    # session, user, clusters; tenants, roles; counts, jobs, groups, flavors; used, quotas, jobs
+    with django_assert_num_queries(12):
+        client.get("/")
+
+
+def test_a_password_signs_in_and_a_post_signs_out(client, scene):
+    wrong = client.post("/sign-in/", {"username": "omar", "password": "not it"})
+    right = client.post("/sign-in/", {"username": "omar", "password": PASSWORD})
+    inside = client.get("/")
+    by_link = client.get("/sign-out/")
+    out = client.post("/sign-out/")
+
+    assert (wrong.status_code, b'id="form-errors"' in wrong.content) == (200, True)
+    assert (right.status_code, right["Location"], inside.status_code) == (302, "/", 200)
+    assert by_link.status_code == 405
+    assert (out["Location"], client.get("/").status_code) == ("/sign-in/", 302)
+
+
+def test_signing_in_leads_back_to_the_page_asked_for(client, scene):
+    asked = client.get("/queue/?owner=me")
+
+    landed = client.post(asked["Location"], {"username": "omar", "password": PASSWORD})
+
+    assert landed["Location"] == "/queue/?owner=me"
+
+
+def test_a_link_signs_in_once(client, scene):
+    url = make_sign_in_link(scene.omar, at=timezone.now(), base_url="http://testserver")
+
+    first = client.get(url)
+    inside = client.get("/").status_code
+    second = Client().get(url)
+
+    assert (first.status_code, first["Location"], inside) == (302, "/", 200)
+    assert second.status_code == 410
+    assert b"no longer works" in second.content
+
+
+def test_an_old_link_says_what_to_do(client, scene):
+    long_ago = timezone.now() - timedelta(days=1)
+    url = make_sign_in_link(scene.omar, at=long_ago, base_url="http://testserver")
+
+    assert client.get(url).status_code == 410
+
+
+def test_a_language_is_kept_for_the_person(client, scene):
+    client.force_login(scene.omar)
+
+    client.post("/preferences/language/", {"language": "zh-hans", "next": "/jobs/"})
+    other_device = Client()
+    other_device.force_login(scene.omar)
+    page = other_device.get("/jobs/").content.decode()
+
+    assert '<html lang="zh-Hans"' in page
+
+
+def test_a_theme_is_kept_in_the_browser(client):
+    client.post("/preferences/theme/", {"theme": "dark", "next": "/sign-in/"})
+
+    page = client.get("/sign-in/").content.decode()
+
+    assert 'data-bs-theme="dark"' in page
+
+
+@pytest.mark.parametrize("kind", ["theme", "language"])
+def test_a_preference_never_leads_to_another_site(client, kind):
+    chosen = {"theme": "dark", "language": "en", "next": "https://elsewhere.example/"}
+
+    response = client.post(f"/preferences/{kind}/", chosen)
+
+    assert response["Location"] == "/"
+
+
+def test_times_are_in_the_zone_of_the_browser(client, scene):
+    client.force_login(scene.omar)
+    client.cookies["zone"] = "Asia/Shanghai"
+    job = scene.jobs["sft-instruct-v3"]
+
+    page = client.get(f"/jobs/{job.public_id}/").content.decode()
+
+    # submitted at 08:00 UTC
+    assert '<time datetime="2026-03-02T08:00:00+00:00" title="2026-03-02 16:00:00 CST">' in page
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/At_all", "../../etc/passwd", "/etc/passwd", "\0"])
+def test_a_zone_that_does_not_exist_is_no_error(client, zone):
+    assert client.get("/sign-in/", headers={"Cookie": f"zone={zone}"}).status_code == 200
+
+
+def test_what_does_not_exist_has_a_page_with_a_reference(client, scene):
+    client.force_login(scene.omar)
+
+    response = client.get("/nothing/here/")
+
+    assert response.status_code == 404
+    assert response["X-Request-Id"] in response.content.decode()
+
+
+def test_a_stale_form_says_that_nothing_was_changed(scene):
+    strict = Client(enforce_csrf_checks=True)
+
+    response = strict.post("/sign-in/", {"username": "omar", "password": PASSWORD})
+
+    assert response.status_code == 403
+    assert b"This form was open for too long" in response.content
+
+
+def test_our_own_fault_has_a_page_with_a_reference(client, scene, monkeypatch):
+    def broken(*args, **kwargs):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("portal.site.home._for_member", broken)
+    client.force_login(scene.omar)
+    client.raise_request_exception = False
+
+    response = client.get("/")
+
+    assert response.status_code == 500
+    assert response["X-Request-Id"] in response.content.decode()
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_no_template_has_inline_script_or_style(path):
+    text = path.read_text()
+
+    assert re.findall(r"\sstyle=|<style|\son[a-z]+=|hx-on|javascript:|hx-boost", text) == []
+    assert re.findall(r"<script(?![^>]*\ssrc=)", text) == []
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_every_partial_says_what_it_needs(path):
+    if not path.name.startswith("_"):
+        return
+
+    assert path.read_text().lstrip().startswith("{% comment %}")
+
+
+PAGES = ["/", "/jobs/", "/jobs/new/", "/queue/", "/quota/", "/tenants/nlp/", "/cluster/"]
+
+
+@pytest.mark.parametrize("url", [*PAGES, "/cluster/nodes/h100-01/", "/nothing/"])
+def test_every_page_has_one_heading_a_skip_link_and_captions(client, scene, url):
+    client.force_login(scene.mei)
+
+    page = client.get(url).content.decode()
+
+    assert page.count("<h1") == 1
+    assert '<a class="skip-link" href="#main">' in page
+    assert page.count("<table") == page.count("<caption")
+    assert re.findall(r"\sstyle=", page) == []

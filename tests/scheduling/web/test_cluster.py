@@ -1,0 +1,153 @@
+"""The queue, the map, a node, quota: what each reader sees of them."""
+
+import re
+
+import pytest
+
+from scheduling.models import Job
+from tests.factories import JobFactory, NodeFactory, PlacementGpuFactory
+
+LEGEND = re.compile(r'<li data-kind="(\w+)">.*?<span class="count">(\d+)</span>', re.DOTALL)
+
+
+def legend_of(response):
+    return {kind: int(count) for kind, count in LEGEND.findall(response.content.decode())}
+
+
+def test_the_queue_is_in_the_schedulers_order_and_masks_what_is_not_ours(as_omar, scene):
+    response = as_omar.get("/queue/")
+
+    rows = response.context["rows"]
+    waiting = Job.objects.waiting().in_queue_order()
+    assert [row.tenant for row in rows] == [job.tenant.slug for job in waiting]
+    assert [row.row.job.name if row.row else None for row in rows] == [
+        "moe-128-experts",
+        None,
+        "ablation-dropout",
+        "fresh-submission",
+    ]
+    assert b"secret-of-vision" not in response.content
+    assert b"Your first is number 1." in response.content
+
+
+def test_ones_own_places_in_the_queue_can_be_picked_out(client, scene):
+    client.force_login(scene.vera)
+
+    response = client.get("/queue/", {"owner": "me"})
+
+    assert [row.position for row in response.context["rows"]] == [2]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_queue_costs_the_same_for_any_number_of_jobs(
+    as_omar, scene, count, django_assert_num_queries
+):
+    JobFactory.create_batch(count, cluster=scene.cluster, tenant=scene.language)
+
+    # session, user, clusters, keys in order, jobs, groups, flavors, own tenants
+    with django_assert_num_queries(8):
+        as_omar.get("/queue/")
+
+
+def test_the_map_counts_every_gpu_once(as_omar):
+    legend = legend_of(as_omar.get("/cluster/"))
+
+    assert legend == {
+        "free": 26,
+        "mine": 16,
+        "moving": 6,
+        "other": 15,
+        "closed": 8,
+        "fault": 1,
+        "unknown": 8,
+    }
+
+
+def test_the_map_tells_an_operator_of_every_job(client, scene):
+    client.force_login(scene.root)
+
+    legend = legend_of(client.get("/cluster/"))
+
+    assert (legend["mine"], "other" in legend) == (31, False)
+
+
+def test_the_map_names_another_tenants_job_nowhere(as_omar, scene):
+    page = as_omar.get("/cluster/").content.decode()
+
+    assert "yolo-detector" not in page
+    assert scene.jobs["yolo-detector"].public_id not in page
+    assert "GPU 0 of a100-02: in use by other tenants – vision" in page
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_map_costs_the_same_for_any_number_of_nodes(
+    as_omar, scene, count, django_assert_num_queries
+):
+    NodeFactory.create_batch(count, cluster=scene.cluster, flavor=scene.flavors[0])
+
+    # session, user, clusters, nodes, GPUs, own tenants, who holds what
+    with django_assert_num_queries(7):
+        as_omar.get("/cluster/")
+
+
+def test_the_map_is_304_until_a_gpu_changes_hands(as_omar, scene):
+    htmx = {"HX-Request": "true"}
+    first = as_omar.get("/cluster/", headers=htmx)
+    htmx["If-None-Match"] = first["ETag"]
+
+    same = as_omar.get("/cluster/", headers=htmx)
+    member = scene.jobs["eval-harness"].members.get()
+    PlacementGpuFactory(member=member, gpu=scene.nodes[11].gpus.first())
+    changed = as_omar.get("/cluster/", headers=htmx)
+
+    assert (same.status_code, changed.status_code) == (304, 200)
+
+
+def test_a_cluster_without_nodes_has_a_map_that_says_so(client, scene):
+    scene.cluster.nodes.update(gone_at="2026-03-02T12:00Z")
+    client.force_login(scene.omar)
+
+    assert b"No node has been reported yet." in client.get("/cluster/").content
+
+
+def test_a_node_shows_its_islands_and_the_jobs_on_it(as_omar):
+    response = as_omar.get("/cluster/nodes/a100-01/")
+
+    picture = response.context["picture"]
+    islands = [[gpu.index for gpu in island] for island in picture.plan.islands]
+    assert islands == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [row.job.name for row in response.context["rows"]] == ["eval-harness"]
+
+
+def test_a_node_that_does_not_exist_is_404(as_omar):
+    assert as_omar.get("/cluster/nodes/nowhere/").status_code == 404
+
+
+def test_a_tenant_shows_quota_and_people(client, scene):
+    client.force_login(scene.mei)
+
+    response = client.get("/tenants/nlp/")
+
+    quotas = response.context["use"].quotas
+    assert [(q.flavor, q.guaranteed, q.used, q.free) for q in quotas] == [
+        ("A100-80GB", 12, 4, 8),
+        ("H100-SXM", 16, 16, 0),
+        ("L40S", 4, 2, 2),
+    ]
+    people = response.context["people"]
+    assert [(p.membership.user.username, p.use.gpus, p.use.waiting) for p in people] == [
+        ("mei", 4, 0),
+        ("omar", 18, 3),
+    ]
+
+
+def test_another_tenant_does_not_exist(as_omar):
+    assert as_omar.get("/tenants/vision/").status_code == 404
+
+
+def test_quota_lists_ones_own_tenants(as_omar, client, scene):
+    mine = re.findall(r'data-tenant="(\w+)"', as_omar.get("/quota/").content.decode())
+    client.force_login(scene.root)
+    every = re.findall(r'data-tenant="(\w+)"', client.get("/quota/").content.decode())
+
+    assert (mine, every) == (["nlp"], ["nlp", "vision"])

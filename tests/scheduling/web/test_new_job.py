@@ -1,0 +1,101 @@
+"""Submitting a job in the browser."""
+
+import pytest
+
+from scheduling.models import Job, JobGroup
+
+
+def filled_in(scene, **changes):
+    form = {
+        "once": "0123456789abcdef",
+        "name": "my first job",
+        "tenant": "nlp",
+        "cluster": scene.cluster.slug,
+        "members": "2",
+        "gpus_per_member": "4",
+        "flavor": str(scene.flavors[1].pk),
+        "image": "busybox",
+        "command": "python train.py --note 'two words'",
+        "environment": "A=1\nB=x=y\n\n",
+        "max_hours": "1.5",
+        "priority": "",
+        "run_seconds": "90",
+    }
+    return form | changes
+
+
+def test_a_form_becomes_a_job_in_the_queue(as_omar, scene):
+    response = as_omar.post("/jobs/new/", filled_in(scene))
+
+    job = Job.objects.get(name="my first job")
+    group = JobGroup.objects.get(job=job)
+    assert response["Location"] == f"/jobs/{job.public_id}/"
+    assert (job.state, job.tenant, job.owner) == ("queued", scene.language, scene.omar)
+    assert (group.max_member, group.gpus_per_member) == (2, 4)
+    assert job.command == ["python", "train.py", "--note", "two words"]
+    assert job.environment == {"A": "1", "B": "x=y"}
+    assert job.walltime_seconds == 5400
+    assert job.annotations == {"simcluster.muster.dev/run-seconds": "90"}
+    assert [choice.flavor for choice in job.accepted.all()] == [scene.flavors[1]]
+
+
+def test_a_form_sent_twice_is_one_job(as_omar, scene):
+    first = as_omar.post("/jobs/new/", filled_in(scene))
+    second = as_omar.post("/jobs/new/", filled_in(scene))
+
+    assert first["Location"] == second["Location"]
+    assert Job.objects.filter(name="my first job").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("name", {"name": ""}),
+        ("members", {"members": "0"}),
+        ("gpus_per_member", {"gpus_per_member": "9"}),  # no node has more than 8
+        ("command", {"command": "echo 'open"}),
+        ("environment", {"environment": "1X=2"}),
+        ("environment", {"environment": "no equals sign"}),
+        ("max_hours", {"max_hours": "soon"}),
+        ("flavor", {"flavor": "0"}),
+        ("tenant", {"tenant": "vision"}),  # another's, like one that does not exist
+        ("tenant", {"tenant": "nobody"}),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field(as_omar, scene, field, changes):
+    response = as_omar.post("/jobs/new/", filled_in(scene, **changes))
+
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert list(response.context["form"].errors) == [field]
+    assert f'<a href="#id_{field}">' in page
+    assert f'id="id_{field}_error"' in page
+    assert not Job.objects.filter(name="my first job").exists()
+
+
+def test_what_was_typed_is_still_there_after_an_error(as_omar, scene):
+    page = as_omar.post("/jobs/new/", filled_in(scene, members="0")).content.decode()
+
+    assert 'value="my first job"' in page
+    assert "--note &#x27;two words&#x27;" in page
+
+
+def test_the_cluster_is_not_asked_for_while_there_is_one(as_omar):
+    page = as_omar.get("/jobs/new/").content.decode()
+
+    assert '<input type="hidden" name="cluster" value="demo"' in page
+
+
+def test_a_tenant_can_be_proposed_by_the_address(as_omar):
+    page = as_omar.get("/jobs/new/?tenant=nlp").content.decode()
+
+    assert '<option value="nlp" selected>' in page
+
+
+def test_nobody_without_a_role_is_offered_a_tenant(client, scene):
+    client.force_login(scene.newcomer)
+
+    page = client.get("/jobs/new/").content.decode()
+
+    assert "You may not submit jobs yet" in page
+    assert '<option value="nlp"' not in page
