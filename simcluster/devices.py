@@ -26,8 +26,12 @@ def parse_indexes(text: str) -> list[int]:
 
 
 def gpus_of(node: Obj) -> list[Obj]:
-    """What a node's annotation says about its GPUs."""
-    return list(json.loads(annotations_of(node).get(GPUS, "[]")))
+    """What a node's annotation says about its GPUs; without one, as many as it can allocate."""
+    text = annotations_of(node).get(GPUS)
+    if text is not None:
+        return list(json.loads(text))
+    count = int(node.get("status", {}).get("allocatable", {}).get(GPU, 0))
+    return [{"index": index, "healthy": True} for index in range(count)]
 
 
 class DevicePlugin:

@@ -19,13 +19,14 @@ class ApiError(Exception):
         self.code = code
         self.reason = reason
         self.details = details or {}
+        self.metadata: Obj = {}
 
     def status(self) -> Obj:
         """The Status object, as it goes over the wire."""
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": str(self),
             "reason": self.reason,
@@ -142,9 +143,11 @@ def unauthorized() -> ApiError:
     return ApiError(401, "Unauthorized", message="Unauthorized")
 
 
-def expired(message: str) -> ApiError:
-    """The 410 of a version or a continue token that is too old."""
-    return ApiError(410, "Expired", message=message)
+def expired(message: str, *, token: str = "") -> ApiError:
+    """The 410 of a version or a continue token that is too old; `token` goes on all the same."""
+    error = ApiError(410, "Expired", message=message)
+    error.metadata = {"continue": token} if token else {}
+    return error
 
 
 def no_such_path() -> ApiError:

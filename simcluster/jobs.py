@@ -326,8 +326,11 @@ class JobController:
                 (index_failures(p) + 1 for p in look.pods if index_of(p) == index), default=0
             )
             made = self._make(make_pod(self._world, look.job, index=index, failures=failures))
-            if made is not None:
-                self._tell(look.job, "SuccessfulCreate", f"Created pod: {name_of(made)}")
+            if made is None:
+                self._tell(look.job, "FailedCreate", "the API refused the pod", warn=True)
+                self._look_again(uid_of(look.job), self._world.clock.now() + _BACKOFF_SECONDS)
+                return
+            self._tell(look.job, "SuccessfulCreate", f"Created pod: {name_of(made)}")
 
     def _delete(self, job: Stored, pod: Stored) -> None:
         """Delete a pod without counting it as failed."""
@@ -473,7 +476,7 @@ def verdict_of_indexes(look: Round) -> tuple[str, str] | None:
     return None
 
 
-def _spare_last(pod: Obj) -> tuple[bool, bool, bool, str]:
-    """Which pod goes first when there are too many: gated, unbound, not ready, youngest."""
+def _spare_last(pod: Obj) -> tuple[bool, bool, bool, int]:
+    """Which pod goes first when there are too many: gated, unbound, not ready, highest index."""
     ready = has_condition(pod, "Ready")
-    return not gates_of(pod), bool(node_of(pod)), ready, name_of(pod)
+    return not gates_of(pod), bool(node_of(pod)), ready, -index_of(pod)

@@ -87,11 +87,11 @@ class Reader:
             message = f"Too large resource version: {wanted}, current: {store.version}"
             raise errors.ApiError(504, "Timeout", message=message)
         after, version = _read_token(token) if token else (None, store.version)
-        if store.is_too_old(version):
+        if after is not None and store.is_too_old(version):
             message = (
                 "The provided continue parameter is too old to display a consistent list result"
             )
-            raise errors.expired(message)
+            raise errors.expired(message, token=_write_token(after, store.version))
         objects = _selected(store, request, target)
         if after is not None:
             objects = [obj for obj in objects if _place(obj) > after]

@@ -214,3 +214,40 @@ def test_a_deleted_job_takes_its_pods_along_unless_orphaned(kube, job, propagati
 
     assert kube.ask("GET", f"{JOBS}/train")[0] == 404
     assert len(kube.pods()) == left
+
+
+def test_an_indexed_job_shrinks_from_its_highest_index(kube, job):
+    kube.create(JOBS, job(members=3))
+    kube.step(5)
+
+    kube.patch(f"{JOBS}/train", {"spec": {"parallelism": 2, "completions": 2}})
+    kube.step(5)
+
+    indexes = [pod["metadata"]["annotations"][INDEX] for pod in kube.pods_of("train")]
+    assert indexes == ["0", "1"]
+
+
+def test_a_pod_that_the_api_refuses_is_tried_again(kube, job):
+    manifest = job(members=1, gpus=0)
+    manifest["spec"]["template"]["spec"]["priorityClassName"] = "later"
+    kube.create(JOBS, manifest)
+    before = kube.pods()
+
+    priority = {"metadata": {"name": "later"}, "value": 5}
+    kube.create("/apis/scheduling.k8s.io/v1/priorityclasses", priority)
+    kube.step(10)
+
+    (pod,) = kube.pods().values()
+    assert (before, pod["spec"]["priority"]) == ({}, 5)
+
+
+def test_a_limit_per_index_loses_one_index_and_not_the_others(kube, job):
+    kube.create(
+        JOBS, job(members=2, backoffLimitPerIndex=0, command=("sh", "-c", "sleep 5; exit 1"))
+    )
+
+    kube.step(20)
+
+    status = kube.job()["status"]
+    assert (status["failedIndexes"], status["failed"]) == ("0,1", 2)
+    assert conditions(kube.job())[-1] == ("Failed", "FailedIndexes")

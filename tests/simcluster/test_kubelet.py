@@ -199,3 +199,14 @@ def test_a_container_that_always_restarts_runs_again(kube, pod):
     (status,) = kube.pods()["a"]["status"]["containerStatuses"]
     assert status["restartCount"] == 1
     assert kube.pods()["a"]["status"]["phase"] == "Running"
+
+
+def test_a_node_made_by_hand_has_as_many_gpus_as_it_says(kube, pod):
+    room = {"cpu": "8", "memory": "32Gi", "pods": "10", "nvidia.com/gpu": "2"}
+    kube.create(NODES, {"metadata": {"name": "extra"}, "status": {"capacity": room}})
+
+    kube.create(PODS, pod(gpus=2, nodeName="extra"))
+    kube.step(2)
+
+    assert kube.pods()["a"]["metadata"]["annotations"][DEVICES] == "0,1"
+    assert kube.pods()["a"]["status"]["phase"] == "Running"

@@ -181,3 +181,17 @@ def test_dropped_watches_end_without_a_word(kube, pod):
     assert names([first]) == [("ADDED", "a")]
     assert dropped == {"dropped": 1}
     assert list(events) == []
+
+
+def test_a_continue_token_that_is_too_old_is_410_with_one_that_goes_on(kube, pod, monkeypatch):
+    for name in ("a", "b", "c"):
+        kube.create(PODS, pod(name, gated=True))
+    token = kube.get(f"{PODS}?limit=1")["metadata"]["continue"]
+    monkeypatch.setattr(Store, "is_too_old", lambda store, version: version < store.version)
+    kube.create(PODS, pod("d", gated=True))
+
+    code, status = kube.ask("GET", f"{PODS}?limit=1&continue={token}")
+    rest = kube.get(f"{PODS}?continue={status['metadata']['continue']}")
+
+    assert (code, status["reason"]) == (410, "Expired")
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["b", "c", "d"]
