@@ -1,0 +1,84 @@
+"""Measures, on a throwaway database: `bin/bench [NAME] [--json]`."""
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import django
+import environ
+from django.conf import settings
+from django.db import connection, connections
+
+from portal.embedded import postgres
+
+
+@contextmanager
+def throwaway_database():
+    """A real PostgreSQL with our tables, which ends with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="muster-bench-"))
+    server = environ.Env.db_url_config(postgres.ensure_test_server(folder / "pg"))
+    settings.DATABASES["default"].update(server)
+    connections["default"].settings_dict.update(server)
+    connection.creation.create_test_db(verbosity=0)
+    try:
+        yield
+    finally:
+        connection.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def no_broker():
+    """Nobody carries out what is sent."""
+    from portal.core import queueing  # noqa: PLC0415 - needs the settings first
+
+    send = queueing._send  # noqa: SLF001 - its one door, as in tests/conftest.py
+    queueing._send = lambda *_: None  # noqa: SLF001 - as above
+    try:
+        yield
+    finally:
+        queueing._send = send  # noqa: SLF001 - as above
+
+
+def empty():
+    from django.core.management import call_command  # noqa: PLC0415 - needs the settings first
+
+    call_command("flush", interactive=False, verbosity=0)
+
+
+def main(arguments):
+    from tests.bench import cycles, pages  # noqa: PLC0415 - needs the settings first
+
+    benches = {
+        "pages": [pages.run],
+        "snapshot": [cycles.snapshot],
+        "cycle": [cycles.burst, cycles.deep_queue],
+    }
+    parser = argparse.ArgumentParser(prog="bin/bench", description=__doc__)
+    parser.add_argument("name", nargs="?", choices=sorted(benches), help="only this one")
+    parser.add_argument("--json", action="store_true", help="one JSON object per figure")
+    chosen = parser.parse_args(arguments)
+    names = [chosen.name] if chosen.name else benches
+    parts = [part for name in names for part in benches[name]]
+    all_within = True
+    with throwaway_database(), no_broker():
+        for part in parts:
+            empty()
+            for figure in part():
+                said = json.dumps(figure.as_json()) if chosen.json else figure.as_text()
+                print(said, flush=True)  # noqa: T201 - a command
+                all_within &= figure.is_within
+    return 0 if all_within else 1
+
+
+if __name__ == "__main__":
+    os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings.test"
+    django.setup()
+    logging.disable(logging.WARNING)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,44 @@
+"""Counts of queries against their ranges. Times are for `bin/bench`, on a quiet machine."""
+
+import pytest
+
+from tests.bench import cycles, pages
+from tests.bench.figures import RANGES, Figure, percentile
+from tests.bench.fill import Size, fill
+
+FEW = Size(nodes=4, jobs=120, running=20, queued=40)
+
+
+def test_no_page_needs_more_queries_than_it_may(db):
+    figures = list(pages.query_figures(fill(FEW)))
+
+    assert {figure.of["role"] for figure in figures} == set(pages.ROLES)
+    assert {"/", "/jobs/", "/queue/", "/cluster/"} <= {figure.of["page"] for figure in figures}
+    assert [figure.as_text() for figure in figures if not figure.is_within] == []
+
+
+def test_a_snapshot_needs_no_more_queries_than_it_may(db):
+    figure = cycles.snapshot_queries(fill(FEW))
+
+    assert figure.value > 0
+    assert figure.is_within
+
+
+def test_every_range_says_where_it_comes_from():
+    ranges = [limit for figures in RANGES.values() for limit in figures.values()]
+
+    assert ranges
+    assert all(limit["most"] > 0 and len(limit["from"]) > 40 for limit in ranges)
+
+
+def test_a_figure_says_all_that_it_takes_to_measure_it_again(db):
+    said = Figure(bench="pages", name="queries", value=26, protocol="once").as_json()
+
+    assert (said["value"], said["most"], said["is_within"]) == (26, 25, False)
+    assert said["machine"]["cores"] >= 1
+    assert set(said["versions"]) == {"python", "django", "numpy", "postgresql"}
+
+
+@pytest.mark.parametrize(("share", "value"), [(50, 2), (95, 4), (100, 4), (25, 1)])
+def test_a_percentile_is_one_of_the_values(share, value):
+    assert percentile([4, 1, 3, 2], share) == value
