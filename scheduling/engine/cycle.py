@@ -1,98 +1,279 @@
 """One cycle: a verdict for every waiting job of one cluster."""
 
-from scheduling.engine.charge import charges, least_parts
-from scheduling.engine.fleet import Fleet
-from scheduling.engine.gang import Place, place_gang
+from dataclasses import replace
+
+from scheduling.engine.charge import charges
+from scheduling.engine.dependencies import Dependencies
+from scheduling.engine.desk import Desk
+from scheduling.engine.diagnosis import Doctor, Numbers, Why
+from scheduling.engine.growing import Gang, gangs_in_order, missing_members, more_members
+from scheduling.engine.horizon import end_of
 from scheduling.engine.jobs import PendingJob, PlacedMember
-from scheduling.engine.ledger import Ledger
-from scheduling.engine.order import in_order
-from scheduling.engine.plan import Decision, Plan, Reason, Start
+from scheduling.engine.layouts import find_repartition
+from scheduling.engine.order import Queue
+from scheduling.engine.placing import Placer, demand
+from scheduling.engine.plan import (
+    Decision,
+    Grow,
+    Hold,
+    Plan,
+    Preempt,
+    Reason,
+    Reserve,
+    Shrink,
+    Start,
+)
 from scheduling.engine.policy import Policy
-from scheduling.engine.quota import Books
-from scheduling.engine.reasons import Doctor, Why, hold, waits_by_itself, wish_of
+from scheduling.engine.preemption import make_room, merged
+from scheduling.engine.quality import quality_of
+from scheduling.engine.reserve import count_reserved, earliest, promise
 from scheduling.engine.snapshot import Snapshot
+
+Members = tuple[PlacedMember, ...]
 
 
 def plan_cycle(snapshot: Snapshot, policy: Policy) -> Plan:
-    """What to do with every waiting job now: start it and where, or let it wait and why.
+    """What to do with every waiting job now: start it and where, make room for it, or say why not.
 
     Pure: the same snapshot and policy give the same plan, byte for byte.
     """
     cycle = _Cycle(snapshot, policy)
-    for job in in_order(snapshot.pending):
+    cycle.mend_broken_gangs()
+    for job in cycle.queue:
         cycle.decide(job)
-    return Plan(snapshot.taken_at, tuple(cycle.decisions))
+    cycle.grow_elastic_gangs()
+    return Plan(snapshot.taken_at, tuple(cycle.decisions()))
 
 
 class _Cycle:
-    """What has been decided so far, and what is left."""
+    """The order of the steps; what they change lies on the desk."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
-        self.snapshot = snapshot
-        self.policy = policy
-        self.fleet = Fleet(snapshot)
-        self.ledger = Ledger(self.fleet)
-        self.books = Books(snapshot.quotas)
-        self.doctor = Doctor(snapshot)
-        self.decisions: list[Decision] = []
+        self.desk = Desk(snapshot, policy)
+        self.placer = Placer(self.desk)
+        self.dependencies = Dependencies(snapshot)
+        self.doctor = Doctor(self.desk, self.placer)
+        self.queue = Queue(self.desk)
+        self._started: dict[int, int] = {}
+        self._waiting: list[PendingJob] = []
+        self._vain: set[object] = set()
+        self._vain_at = 0
+
+    def decisions(self) -> list[Decision]:
+        """Everything decided, with reservations where they came to lie in the end."""
+        moved = self.desk.reserved
+        return [
+            moved.get(own.job, own) if isinstance(own, Reserve) else own
+            for own in self.desk.decisions
+        ]
+
+    def mend_broken_gangs(self) -> None:
+        """Make gangs that lost members whole from free room, or take them down whole."""
+        desk = self.desk
+        broken = [
+            gang
+            for job in desk.running.values()
+            if not (gang := Gang(job, job.members, end_of(job, desk.policy, desk.at))).is_whole
+        ]
+        for gang in gangs_in_order(broken):
+            added = missing_members(desk, gang)
+            if added:
+                desk.occupy(gang.job, added, gang.end)
+                self._add(Grow(gang.job.id, added))
+            else:
+                desk.stop(desk.running[gang.job.id], gang.members)
+                self._add(Preempt(gang.job.id, None))
+            desk.changed.add(gang.job.id)
 
     def decide(self, job: PendingJob) -> None:
         """Add the verdict on `job`."""
-        why = waits_by_itself(job, self.snapshot.taken_at) or self._never(job) or self._quota(job)
-        if why is None:
-            members = self._place(job)
-            if members is not None:
-                self._start(job, members)
-                return
-            why = self.doctor.no_room(job, self.ledger, self._place_for(job).allowed)
-        self.decisions.append(hold(job, why))
+        why = (
+            self.dependencies.failed(job)
+            or _waits_by_itself(job, self.desk.at)
+            or self.dependencies.waiting(job)
+            or _foreign_gate(job)
+            or self.doctor.impossible(job)
+        )
+        if why is not None:
+            self._hold(job, why)
+            return
+        members = self.placer.find(job)
+        blocker = self._strict_blocker(job)
+        if members is not None and blocker is None:
+            self._start(job, members)
+        elif blocker is not None or not self._make_room(job):
+            self._wait(job, blocker)
 
-    def _never(self, job: PendingJob) -> Why | None:
-        impossible = self.doctor.impossible(job, self.ledger)
-        if impossible:
-            return impossible
-        asked = least_parts(job)
-        limit = max(self.books.ceiling(job.tenant, flavor) for flavor in self._flavors(job))
-        if asked > limit:
-            return Reason.OVER_CEILING, (("limit", limit), ("asked", asked))
-        return None
-
-    def _quota(self, job: PendingJob) -> Why | None:
-        asked = least_parts(job)
-        left = {flavor: self.books.available(job.tenant, flavor) for flavor in self._flavors(job)}
-        if not asked or max(left.values()) >= asked:
-            return None
-        flavor = max(left, key=lambda own: left[own])
-        names = self.snapshot.tenant_names + self.snapshot.cohort_names
-        at = names[self.books.exhausted_at(job.tenant, flavor)]
-        free = max(0, left[flavor])
-        return Reason.QUOTA_EXHAUSTED, (("at", at), ("free", free), ("asked", asked))
-
-    def _flavors(self, job: PendingJob) -> tuple[int, ...]:
-        return job.flavors or tuple(range(len(self.snapshot.flavors)))
-
-    def _place_for(self, job: PendingJob, flavors: tuple[int, ...] = ()) -> Place:
-        suitable = self.fleet.suitable(flavors or job.flavors, job.service_class)
-        return Place(suitable & self.snapshot.node_open, wish_of(job))
-
-    def _place(self, job: PendingJob) -> tuple[PlacedMember, ...] | None:
-        """Members in the first acceptable flavor that has room and quota; else None."""
-        asked = least_parts(job)
-        allowed = [
-            flavor
-            for flavor in self._flavors(job)
-            if not asked or self.books.available(job.tenant, flavor) >= asked
+    def grow_elastic_gangs(self) -> None:
+        """Give what remains to started and running elastic gangs, in order."""
+        desk = self.desk
+        gangs = [
+            Gang(job, job.members, end_of(job, desk.policy, desk.at))
+            for job in desk.running.values()
+            if job.is_elastic and job.id not in desk.changed
         ]
-        for flavors in [(flavor,) for flavor in allowed] if job.flavors else [tuple(allowed)]:
-            members = place_gang(self.ledger, job, self._place_for(job, flavors))
+        for job_id, index in self._started.items():
+            start = desk.decisions[index]
+            job = desk.job(job_id)
+            if job.is_elastic and isinstance(start, Start):
+                gangs.append(Gang(job, start.members, desk.until(job)))
+        for gang in gangs_in_order(gangs):
+            added = more_members(desk, gang)
+            if added:
+                desk.occupy(gang.job, added, gang.end)
+                self._grown(gang, added)
+
+    def _grown(self, gang: Gang, added: Members) -> None:
+        index = self._started.get(gang.job.id)
+        if index is None:
+            self._add(Grow(gang.job.id, added))
+            return
+        start = self.desk.decisions[index]
+        members = tuple(
+            sorted(gang.members + added, key=lambda member: (member.group, member.rank))
+        )
+        if isinstance(start, Start):
+            self.desk.decisions[index] = replace(
+                start, members=members, borrowed=self._borrows(gang.job.tenant, members, gang)
+            )
+
+    def _start(self, job: PendingJob, members: Members) -> None:
+        desk = self.desk
+        ahead = bool(self._reserved_in(members))
+        desk.start(job, members)
+        self._started[job.id] = len(desk.decisions)
+        gang = Gang(job, members, 0)
+        self._add(
+            Start(
+                job.id,
+                members,
+                borrowed=self._borrows(job.tenant, members, gang),
+                backfill=ahead,
+                quality=quality_of(desk.fleet, members),
+            )
+        )
+        self.queue.started(job)
+
+    def _borrows(self, tenant: int, members: Members, gang: Gang) -> bool:
+        used = charges(self.desk.fleet, gang.job, members)
+        return any(self.desk.books.borrows(tenant, flavor) for flavor in used)
+
+    def _reserved_in(self, members: Members) -> int:
+        """How many reservations were made before in the flavors of these nodes."""
+        node_flavor = self.desk.snapshot.node_flavor
+        flavors = {int(node_flavor[member.node]) for member in members}
+        return count_reserved(self.desk, tuple(sorted(flavors)))
+
+    def _make_room(self, job: PendingJob) -> bool:
+        """Keep what is on its way for `job`, or stop others for it; False if nothing helps."""
+        desk = self.desk
+        if desk.is_room_coming(job):
+            _, soon = desk.view(job)
+            members = self.placer.find_on(soon, job, desk.soon_books, move=False)
             if members is not None:
-                return members
+                self._keep(job, members)
+                return True
+        if job.id in desk.kept:
+            desk.unkeep(job)
+        if self._tried_in_vain(job):
+            return False
+        room = make_room(desk, self.placer, job)
+        if room is None:
+            self._vain.add(self._effort(job))
+            return False
+        for victim in merged(room.victims):
+            desk.stop(victim.job, victim.members)
+            desk.changed.add(victim.job.id)
+            whole = victim.is_whole
+            self._add(
+                Preempt(victim.job.id, job.id)
+                if whole
+                else Shrink(victim.job.id, victim.members, job.id)
+            )
+        self._keep(job, room.members)
+        return True
+
+    def _effort(self, job: PendingJob) -> object:
+        """Jobs of equal effort fail alike to make room, as long as none comes free."""
+        desk = self.desk
+        return demand(job, desk.at), job.tenant, job.priority, job.standby, desk.until(job)
+
+    def _tried_in_vain(self, job: PendingJob) -> bool:
+        if self._vain_at != self.desk.roomier:
+            self._vain, self._vain_at = set(), self.desk.roomier
+        return self._effort(job) in self._vain
+
+    def _keep(self, job: PendingJob, members: Members) -> None:
+        desk = self.desk
+        held = desk.kept.get(job.id)
+        until = desk.at + desk.policy.hold_expiry if held is None else held.until
+        desk.keep(job, members, until)
+        victims = desk.leaving_from(members)
+        numbers: Numbers = (("until", until),)
+        if victims:
+            numbers += (("victims", victims),)
+        self._add(Hold(job.id, Reason.MAKING_ROOM, numbers, members, until))
+        self._waiting.append(job)
+
+    def _wait(self, job: PendingJob, blocker: PendingJob | None) -> None:
+        """Promise `job` a place if it is its turn, and say why it waits."""
+        desk = self.desk
+        change = None if blocker else find_repartition(desk, job)
+        if change is not None:
+            self._add_all(change)
+            until = desk.at + desk.policy.hold_expiry
+            self._hold(job, (Reason.MAKING_ROOM, (("until", until),)))
+            return
+        why = self.doctor.why(job, blocker)
+        if why[0] != Reason.QUOTA_EXHAUSTED and blocker is None:
+            why = self._reserve(job, why)
+        self._waiting.append(job)
+        self._hold(job, why)
+
+    def _reserve(self, job: PendingJob, why: Why) -> Why:
+        """Promise `job` a place if reservations are left; names whom it waits for if never free."""
+        desk = self.desk
+        flavors = job.flavors or tuple(range(len(desk.snapshot.flavors)))
+        if count_reserved(desk, flavors) >= desk.policy.reservations:
+            return why
+        chance = earliest(desk, job)
+        if chance is not None:
+            decision = promise(desk, job, chance)
+            self._add(decision)
+            return why
+        return self.doctor.with_endless(job, why)
+
+    def _strict_blocker(self, job: PendingJob) -> PendingJob | None:
+        """The earlier waiting job that nothing of this tenant, or of anybody, may overtake."""
+        desk = self.desk
+        strict = desk.policy.strict
+        for other in self._waiting:
+            if not strict and not (
+                other.tenant == job.tenant and desk.snapshot.tenant_strict[job.tenant]
+            ):
+                continue
+            if not other.flavors or not job.flavors or set(other.flavors) & set(job.flavors):
+                return other
         return None
 
-    def _start(self, job: PendingJob, members: tuple[PlacedMember, ...]) -> None:
-        self.ledger.take(job, members)
-        borrowed = False
-        for flavor, parts in charges(self.fleet, job, members).items():
-            self.books.charge(job.tenant, flavor, parts)
-            borrowed |= self.books.borrows(job.tenant, flavor)
-        self.decisions.append(Start(job.id, members, borrowed=borrowed))
+    def _hold(self, job: PendingJob, why: Why) -> None:
+        reason, numbers = why
+        self._add(Hold(job.id, reason, numbers))
+
+    def _add(self, decision: Decision) -> None:
+        self.desk.decisions.append(decision)
+
+    def _add_all(self, decisions: tuple[Decision, ...]) -> None:
+        self.desk.decisions.extend(decisions)
+
+
+def _waits_by_itself(job: PendingJob, at: int) -> Why | None:
+    if job.held:
+        return Reason.ON_HOLD, ()
+    if job.not_before is not None and job.not_before > at:
+        return Reason.NOT_BEFORE, (("at", job.not_before),)
+    return None
+
+
+def _foreign_gate(job: PendingJob) -> Why | None:
+    return (Reason.FOREIGN_GATE, (("gate", job.gates[0]),)) if job.gates else None

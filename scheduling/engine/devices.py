@@ -1,8 +1,105 @@
-"""Which GPUs of a node a member gets."""
+"""Which devices of a node the members on it get."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduling.engine.fit import fractions_by_gpu, shares_by_gpu, slice_rows
+from scheduling.engine.jobs import Access, JobSpec, PlacedMember
+from scheduling.engine.ledger import WHOLE_MILLI, Ledger
+
+
+def with_devices(
+    ledger: Ledger, job: JobSpec, members: Sequence[PlacedMember]
+) -> tuple[PlacedMember, ...]:
+    """The same members of one group, with devices of the nodes that they are on.
+
+    The nodes have room for them; nothing is taken from the ledger.
+    """
+    if not members:
+        return ()
+    request = job.groups[members[0].group].request
+    if request.kind == Access.NONE:
+        return tuple(members)
+    by_node: dict[int, list[PlacedMember]] = defaultdict(list)
+    for member in members:
+        by_node[member.node].append(member)
+    pick = _PICKS[request.kind]
+    return tuple(placed for node, own in by_node.items() for placed in pick(ledger, job, node, own))
+
+
+def _pick_whole(
+    ledger: Ledger, job: JobSpec, node: int, members: Sequence[PlacedMember]
+) -> Iterable[PlacedMember]:
+    count = job.groups[members[0].group].request.count
+    free = free_gpus(ledger, job, node)
+    if job.island:
+        free = _one_island(free, count * len(members))
+    for member in members:
+        gpus = choose_gpus(free, count)
+        free = [other for other in free if other.gpu not in gpus]
+        yield replace(member, gpus=gpus)
+
+
+def _pick_slices(
+    ledger: Ledger, job: JobSpec, node: int, members: Sequence[PlacedMember]
+) -> Iterable[PlacedMember]:
+    """Instances of the boards with the fewest free ones, so that other boards stay whole."""
+    snapshot = ledger.fleet.snapshot
+    request = job.groups[members[0].group].request
+    own = ledger.fleet.gpus_of(node)
+    on_node = (snapshot.mig_gpu >= own.start) & (snapshot.mig_gpu < own.stop)
+    free_on = Counter(snapshot.mig_gpu[ledger.instances & on_node].tolist())
+    rows = np.flatnonzero(slice_rows(ledger, job, request) & on_node).tolist()
+    rows.sort(key=lambda row: (free_on[int(snapshot.mig_gpu[row])], row))
+    for index, member in enumerate(members):
+        mine = rows[index * request.count : (index + 1) * request.count]
+        yield replace(member, instances=tuple(sorted(mine)))
+
+
+def _pick_shares(
+    ledger: Ledger, job: JobSpec, node: int, members: Sequence[PlacedMember]
+) -> Iterable[PlacedMember]:
+    """Replicas of the GPU that has the fewest left, so that other boards stay whole."""
+    snapshot = ledger.fleet.snapshot
+    request = job.groups[members[0].group].request
+    own = ledger.fleet.gpus_of(node)
+    by_gpu = shares_by_gpu(ledger, job, request)
+    fullest_first = sorted((gpu for gpu in own if by_gpu[gpu]), key=lambda gpu: (by_gpu[gpu], gpu))
+    free = ledger.slots
+    rows = [
+        row
+        for gpu in fullest_first
+        for row in np.flatnonzero(free & (snapshot.slot_gpu == gpu)).tolist()[: int(by_gpu[gpu])]
+    ]
+    for index, member in enumerate(members):
+        mine = rows[index * request.count : (index + 1) * request.count]
+        yield replace(member, slots=tuple(sorted(mine)))
+
+
+def _pick_fractions(
+    ledger: Ledger, job: JobSpec, node: int, members: Sequence[PlacedMember]
+) -> Iterable[PlacedMember]:
+    """A part of the GPU with the least left that still holds it."""
+    request = job.groups[members[0].group].request
+    fits = fractions_by_gpu(ledger, job, request)
+    left = {gpu: int(fits[gpu]) for gpu in ledger.fleet.gpus_of(node) if fits[gpu]}
+    milli = {gpu: int(ledger.gpu_milli[gpu]) for gpu in left}
+    for member in members:
+        gpu = min((own for own in left if left[own]), key=lambda own: (milli[own], own))
+        left[gpu] -= 1
+        milli[gpu] -= request.gpu_milli
+        yield replace(member, gpus=(gpu,))
+
+
+_PICKS = {
+    Access.WHOLE: _pick_whole,
+    Access.SLICE: _pick_slices,
+    Access.SHARE: _pick_shares,
+    Access.FRACTION: _pick_fractions,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +111,29 @@ class FreeGpu:
     numa: int
 
 
+def free_gpus(ledger: Ledger, job: JobSpec, node: int) -> list[FreeGpu]:
+    """The whole free GPUs of one node that `job` may have, in GPU order."""
+    snapshot = ledger.fleet.snapshot
+    own = slice(int(ledger.fleet.first_gpu[node]), int(ledger.fleet.first_gpu[node + 1]))
+    fits = ledger.fleet.exclusive[own] & (ledger.gpu_milli[own] == WHOLE_MILLI)
+    if job.gpu_memory_mib:
+        fits = fits & (snapshot.gpu_memory_mib[own] >= job.gpu_memory_mib)
+    islands = snapshot.gpu_island[own].tolist()
+    numas = snapshot.gpu_numa[own].tolist()
+    return [
+        FreeGpu(own.start + index, islands[index], numas[index])
+        for index in np.flatnonzero(fits).tolist()
+    ]
+
+
+def _one_island(free: Sequence[FreeGpu], count: int) -> list[FreeGpu]:
+    """The free GPUs of the island that has the fewest of them that are enough."""
+    sizes = Counter(gpu.island for gpu in free)
+    enough = [island for island, size in sizes.items() if size >= count]
+    best = min(enough, key=lambda island: (sizes[island], island))
+    return [gpu for gpu in free if gpu.island == best]
+
+
 def choose_gpus(free: Sequence[FreeGpu], count: int) -> tuple[int, ...]:
     """`count` of the free GPUs of one node, in GPU order.
 
@@ -22,6 +142,8 @@ def choose_gpus(free: Sequence[FreeGpu], count: int) -> tuple[int, ...]:
     """
     if count == len(free):
         return tuple(gpu.gpu for gpu in free)
+    if len({(gpu.island, gpu.numa) for gpu in free}) == 1:
+        return tuple(gpu.gpu for gpu in free[:count])
     pools = [list(free)]
     for numa in sorted({gpu.numa for gpu in free}):
         pool = [gpu for gpu in free if gpu.numa == numa]
@@ -49,9 +171,8 @@ def _fewest_islands(pool: Sequence[FreeGpu], count: int) -> list[FreeGpu]:
     while len(chosen) < count:
         need = count - len(chosen)
         enough = [island for island in left if len(island) >= need]
-        island = enough[-1] if enough else left[0]
-        if enough:
-            island = min(enough, key=lambda other: (len(other), other[0].gpu))
+        tightest = min(enough, key=lambda other: (len(other), other[0].gpu), default=None)
+        island = left[0] if tightest is None else tightest
         left.remove(island)
         chosen += _same_numa_first(island)[:need]
     return sorted(chosen, key=lambda gpu: gpu.gpu)

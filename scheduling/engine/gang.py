@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduling.engine.arrays import BoolArray, IntArray
-from scheduling.engine.devices import FreeGpu, choose_gpus
+from scheduling.engine.devices import with_devices
 from scheduling.engine.fit import member_slots
+from scheduling.engine.fleet import Fleet
 from scheduling.engine.jobs import Access, JobSpec, Level, PlacedMember
-from scheduling.engine.ledger import WHOLE_MILLI, Ledger
+from scheduling.engine.ledger import Ledger
 from scheduling.engine.locality import ANYWHERE, Room, Wish, spread
 
 CPU_BITS = 24
@@ -18,10 +19,41 @@ CPU_BITS = 24
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a gang may go. allowed: (N,) nodes."""
+    """Where a gang may go.
+
+    allowed: (N,) nodes. within: (K, N) room that it may use of what is free, None for all of it.
+    """
 
     allowed: BoolArray
     wish: Wish = ANYWHERE
+    within: IntArray | None = None
+
+    def open_slots(self, ledger: Ledger, job: JobSpec, group: int) -> IntArray:
+        """(N,) members of one group that fit now where the gang may go."""
+        request = job.groups[group].request
+        slots = np.where(self.allowed, member_slots(ledger, job, request), 0)
+        if self.within is None:
+            return slots
+        need = ledger.fleet.need(request)
+        for kind in np.flatnonzero(need):
+            np.minimum(slots, self.within[kind] // need[kind], out=slots)
+        return np.maximum(slots, 0, out=slots)
+
+    def after(self, ledger: Ledger, job: JobSpec, members: Sequence[PlacedMember]) -> "Place":
+        """The place that is left once `members` are there."""
+        if self.within is None:
+            return self
+        return replace(self, within=self.within - amounts_of(ledger.fleet, job, members))
+
+
+def amounts_of(fleet: Fleet, job: JobSpec, members: Sequence[PlacedMember]) -> IntArray:
+    """(K, N) room that placed members take."""
+    amounts = np.zeros((fleet.kinds, fleet.nodes), dtype=np.int64)
+    for group, spec in enumerate(job.groups):
+        nodes = [member.node for member in members if member.group == group]
+        counts = np.bincount(nodes, minlength=fleet.nodes)
+        amounts += np.outer(fleet.need(spec.request), counts)
+    return amounts
 
 
 def place_gang(ledger: Ledger, job: JobSpec, place: Place) -> tuple[PlacedMember, ...] | None:
@@ -66,8 +98,8 @@ def place_members(
 
 def _homes(ledger: Ledger, job: JobSpec, counts: Sequence[int], *, place: Place) -> Iterator[Place]:
     """The domains that might hold all groups: the smallest first, then the one with least room."""
-    slots = [np.where(place.allowed, member_slots(ledger, job, g.request), 0) for g in job.groups]
-    left = _room_left(ledger)
+    slots = [place.open_slots(ledger, job, group) for group in range(len(job.groups))]
+    left = room_left(ledger, Access.WHOLE)
     top = Level.FABRIC if place.wish.required is None else place.wish.required
     inside = Wish(place.wish.preferred)
     for level in Level:
@@ -79,7 +111,7 @@ def _homes(ledger: Ledger, job: JobSpec, counts: Sequence[int], *, place: Place)
             holds &= np.bincount(domain, weights=own, minlength=len(holds)) >= count
         room = np.bincount(domain, weights=np.where(place.allowed, left, 0))
         for index in sorted(np.flatnonzero(holds).tolist(), key=lambda own: (room[own], own)):
-            yield Place(place.allowed & (domain == index), inside)
+            yield replace(place, allowed=place.allowed & (domain == index), wish=inside)
     if place.wish.required is None:
         yield replace(place, wish=inside)
 
@@ -97,6 +129,7 @@ def _place_groups(
         if members is None:
             return None
         what_if.take(job, members)
+        place = place.after(what_if, job, members)
         placed += members
     return tuple(sorted(placed, key=lambda member: (member.group, member.rank)))
 
@@ -106,52 +139,48 @@ def _place_group(
 ) -> tuple[PlacedMember, ...] | None:
     """The members of one group. wanted: (group, members)."""
     group, count = wanted
-    slots = np.where(place.allowed, member_slots(ledger, job, job.groups[group].request), 0)
-    room = Room(ledger.fleet, slots, _room_left(ledger))
-    per_node = spread(room, count, place.wish)
+    slots = place.open_slots(ledger, job, group)
+    if int(slots.sum()) < count:
+        return None
+    left = room_left(ledger, job.groups[group].request.kind)
+    per_node = spread(Room(ledger.fleet, slots, left), count, place.wish)
     if per_node is None:
         return None
-    return _with_devices(ledger, job, group, per_node)
+    return with_devices(ledger, job, _ranked(ledger, group, per_node))
 
 
-def _room_left(ledger: Ledger) -> IntArray:
-    """(N,) what is free on each node, to be used up where least is: GPUs first, then CPU."""
-    cpu = ledger.free[0]
-    left: IntArray = (ledger.whole << CPU_BITS) + np.minimum(cpu, (1 << CPU_BITS) - 1)
+def room_left(ledger: Ledger, kind: Access) -> IntArray:
+    """(N,) what is free on each node, to be used up where least is: devices first, then CPU."""
+    fleet, snapshot = ledger.fleet, ledger.fleet.snapshot
+    if kind == Access.SLICE:
+        devices = fleet.sum_per_node(ledger.instances, snapshot.gpu_node[snapshot.mig_gpu])
+    elif kind == Access.SHARE:
+        devices = fleet.sum_per_node(ledger.slots, snapshot.gpu_node[snapshot.slot_gpu])
+    elif kind == Access.FRACTION:
+        devices = fleet.sum_per_node(ledger.gpu_milli * fleet.hami, snapshot.gpu_node)
+    else:
+        devices = ledger.whole
+    if not len(ledger.free):
+        return devices << CPU_BITS
+    left: IntArray = (devices << CPU_BITS) + np.minimum(ledger.free[0], (1 << CPU_BITS) - 1)
     return left
 
 
-def _with_devices(
-    ledger: Ledger, job: JobSpec, group: int, per_node: IntArray
-) -> tuple[PlacedMember, ...]:
-    """Members with their GPUs, ranked so that neighbours share the closest domain."""
+def _ranked(ledger: Ledger, group: int, per_node: IntArray) -> list[PlacedMember]:
+    """Members in ranks such that neighbours share the closest domain."""
     nodes = np.flatnonzero(per_node)
-    levels = ledger.fleet.snapshot.node_domain[:, nodes]
-    members: list[PlacedMember] = []
-    for node in nodes[np.lexsort(levels)].tolist():
-        free = _free_gpus(ledger, job, node)
-        for _ in range(int(per_node[node])):
-            gpus = choose_gpus(free, job.groups[group].request.count)
-            free = [other for other in free if other.gpu not in gpus]
-            members.append(PlacedMember(group, len(members), node, gpus))
-    return tuple(members)
+    if len(nodes) > 1:
+        nodes = nodes[np.lexsort(ledger.fleet.snapshot.node_domain[:, nodes])]
+    seats = np.repeat(nodes, per_node[nodes]).tolist()
+    return [PlacedMember(group, rank, node) for rank, node in enumerate(seats)]
 
 
-def _free_gpus(ledger: Ledger, job: JobSpec, node: int) -> list[FreeGpu]:
-    snapshot = ledger.fleet.snapshot
-    own = ledger.fleet.gpus_of(node)
-    fits = (
-        ledger.fleet.exclusive[own.start : own.stop]
-        & (ledger.gpu_milli[own.start : own.stop] == WHOLE_MILLI)
-        & (snapshot.gpu_memory_mib[own.start : own.stop] >= job.gpu_memory_mib)
-    )
-    return [
-        FreeGpu(gpu, int(snapshot.gpu_island[gpu]), int(snapshot.gpu_numa[gpu]))
-        for gpu in (np.flatnonzero(fits) + own.start).tolist()
-    ]
-
-
-def kind_of(job: JobSpec) -> Access:
-    """The kind of GPU access of its first group that asks for any."""
-    kinds = [group.request.kind for group in job.groups if group.request.kind != Access.NONE]
-    return kinds[0] if kinds else Access.NONE
+def wish_of(job: JobSpec, at: int) -> Wish:
+    """What the job asks for of closeness; a required level relaxes once its patience is over."""
+    preferred = Level.NODE if job.preferred is None else job.preferred
+    required = job.required
+    patience = job.patience_seconds
+    if required is None or patience is None or at < job.submitted_at + patience:
+        return Wish(preferred, required)
+    relaxed = None if required == Level.FABRIC else Level(required + 1)
+    return Wish(required if job.preferred is None else preferred, relaxed)

@@ -4,11 +4,14 @@ A what-if is a fork: keep it and it has happened, drop it and it has not. Nothin
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Self
 
-from scheduling.engine.arrays import IntArray, read_only
+import numpy as np
+
+from scheduling.engine.arrays import BoolArray, IntArray, read_only
 from scheduling.engine.fleet import Fleet
-from scheduling.engine.jobs import Access, JobSpec, PlacedMember, Request
+from scheduling.engine.jobs import Access, JobSpec, PlacedMember, Request, ServiceClass
 
 WHOLE_MILLI = 1000
 
@@ -16,7 +19,17 @@ WHOLE_MILLI = 1000
 class Ledger:
     """Free amounts of nodes and devices, forked for every what-if."""
 
-    __slots__ = ("_free", "_gpu_memory", "_gpu_milli", "_mig", "_slots", "_whole", "fleet")
+    __slots__ = (
+        "_alone",
+        "_crowd",
+        "_free",
+        "_gpu_memory",
+        "_gpu_milli",
+        "_mig",
+        "_slots",
+        "_whole",
+        "fleet",
+    )
 
     def __init__(self, fleet: Fleet) -> None:
         snapshot = fleet.snapshot
@@ -26,7 +39,12 @@ class Ledger:
         self._gpu_memory = snapshot.gpu_free_memory_mib.copy()
         self._mig = snapshot.mig_free.copy()
         self._slots = snapshot.slot_free.copy()
-        self._whole = whole_free(fleet, self._gpu_milli)
+        self._whole = _whole_free(fleet, self._gpu_milli)
+        self._crowd = np.zeros(fleet.nodes, dtype=np.int64)
+        self._alone = np.zeros(fleet.nodes, dtype=np.int64)
+        for job in snapshot.running:
+            for member in job.members:
+                self._seat(job, member.node, 1)
 
     @property
     def free(self) -> IntArray:
@@ -43,6 +61,55 @@ class Ledger:
         """(G,) thousandths free, read-only."""
         return read_only(self._gpu_milli)
 
+    @property
+    def gpu_memory(self) -> IntArray:
+        """(G,) MiB free, read-only."""
+        return read_only(self._gpu_memory)
+
+    @property
+    def instances(self) -> BoolArray:
+        """(I,) MIG instances that are free and may be handed out."""
+        return self._mig & self.fleet.instances
+
+    @property
+    def slots(self) -> BoolArray:
+        """(S,) share slots that are free and may be handed out."""
+        return self._slots & self.fleet.slots
+
+    @property
+    def crowd(self) -> IntArray:
+        """(N,) members on each node, read-only."""
+        return read_only(self._crowd)
+
+    @property
+    def alone(self) -> IntArray:
+        """(N,) members on each node that bear nobody beside them, read-only."""
+        return read_only(self._alone)
+
+    def whole_gpus(self) -> BoolArray:
+        """(G,) whole free GPUs that may be handed out."""
+        whole: BoolArray = self.fleet.exclusive & (self._gpu_milli == WHOLE_MILLI)
+        return whole
+
+    def amounts(self) -> IntArray:
+        """(K, N) free of each kind of room (see `Fleet`)."""
+        fleet, snapshot = self.fleet, self.fleet.snapshot
+        amounts = np.zeros((fleet.kinds, fleet.nodes), dtype=np.int64)
+        amounts[: len(self._free)] = self._free
+        amounts[fleet.whole_row] = self._whole
+        if len(self._mig):
+            rows = np.flatnonzero(self.instances)
+            node = snapshot.gpu_node[snapshot.mig_gpu[rows]]
+            kind = fleet.whole_row + 1 + snapshot.mig_profile[rows]
+            np.add.at(amounts, (kind, node), 1)
+        if len(self._slots):
+            node = snapshot.gpu_node[snapshot.slot_gpu[self.slots]]
+            amounts[fleet.slot_row] = np.bincount(node, minlength=fleet.nodes)
+        if fleet.hami.any():
+            milli = np.where(fleet.hami, self._gpu_milli, 0)
+            amounts[fleet.milli_row] = fleet.sum_per_node(milli, snapshot.gpu_node)
+        return amounts
+
     def fork(self, fleet: Fleet | None = None) -> Self:
         """A copy that goes its own way; on another `fleet`, one with repaired devices say."""
         twin = object.__new__(type(self))
@@ -52,35 +119,92 @@ class Ledger:
         twin._gpu_memory = self._gpu_memory.copy()
         twin._mig = self._mig.copy()
         twin._slots = self._slots.copy()
-        twin._whole = self._whole.copy() if fleet is None else whole_free(fleet, self._gpu_milli)
+        twin._crowd = self._crowd.copy()
+        twin._alone = self._alone.copy()
+        twin._whole = self._whole.copy() if fleet is None else _whole_free(fleet, self._gpu_milli)
         return twin
+
+    def cap(self, other: Self) -> None:
+        """Let nothing be free that is not free in `other` as well."""
+        self._free = np.minimum(self._free, other.free)
+        self._gpu_milli = np.minimum(self._gpu_milli, other.gpu_milli)
+        self._gpu_memory = np.minimum(self._gpu_memory, other.gpu_memory)
+        self._mig = self._mig & other.instances
+        self._slots = self._slots & other.slots
+        self._whole = _whole_free(self.fleet, self._gpu_milli)
+
+    def give_back(self, freed: "Freed") -> None:
+        """Take back what many members hold, at once."""
+        for row, amounts in enumerate(freed.need):
+            np.add.at(self._free[row], freed.node, amounts)
+        np.subtract.at(self._crowd, freed.node, 1)
+        np.subtract.at(self._alone, freed.node, freed.alone)
+        np.add.at(self._gpu_milli, freed.gpu, freed.gpu_milli)
+        np.add.at(self._gpu_memory, freed.gpu, freed.gpu_memory_mib)
+        self._mig[freed.instance] = True
+        self._slots[freed.slot] = True
+        self._whole = _whole_free(self.fleet, self._gpu_milli)
 
     def take(self, job: JobSpec, members: Iterable[PlacedMember]) -> None:
         """Give members what they ask for. Raises AssertionError if anything of it is not free."""
         for member in members:
             self._move(job.groups[member.group].request, member, -1)
+            self._seat(job, member.node, 1)
+            if (self._free[:, member.node] < 0).any():
+                raise AssertionError("took more than was free")
 
     def release(self, job: JobSpec, members: Iterable[PlacedMember]) -> None:
         """Take back what members hold."""
         for member in members:
             self._move(job.groups[member.group].request, member, 1)
+            self._seat(job, member.node, -1)
+
+    def _seat(self, job: JobSpec, node: int, sign: int) -> None:
+        self._crowd[node] += sign
+        if job.service_class == ServiceClass.LATENCY_CRITICAL:
+            self._alone[node] += sign
 
     def _move(self, request: Request, member: PlacedMember, sign: int) -> None:
         vector = self.fleet.vector(request)
-        if vector is not None:
+        if vector is not None and vector.any():
             self._free[:, member.node] += sign * vector
         milli = request.gpu_milli if request.kind == Access.FRACTION else WHOLE_MILLI
         for gpu in member.gpus:
             before = int(self._gpu_milli[gpu])
             self._gpu_milli[gpu] = after = before + sign * milli
+            if request.kind == Access.FRACTION:
+                self._gpu_memory[gpu] += sign * request.gpu_memory_mib
             if self.fleet.exclusive[gpu]:
                 self._whole[member.node] += (after == WHOLE_MILLI) - (before == WHOLE_MILLI)
             if after < 0:
                 raise AssertionError("took more than was free")
-        if sign < 0 and vector is not None and (self._free[:, member.node] < 0).any():
-            raise AssertionError("took more than was free")
+        for row in member.instances:
+            _flip(self._mig, row, free=sign > 0)
+        for row in member.slots:
+            _flip(self._slots, row, free=sign > 0)
+            self._gpu_memory[self.fleet.snapshot.slot_gpu[row]] += sign * request.gpu_memory_mib
 
 
-def whole_free(fleet: Fleet, gpu_milli: IntArray) -> IntArray:
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What M members hold on nodes, and on any number of devices."""
+
+    node: IntArray  # (M,)
+    need: IntArray  # (R, M)
+    alone: IntArray  # (M,) 1 for a member that bears nobody beside it
+    gpu: IntArray
+    gpu_milli: IntArray
+    gpu_memory_mib: IntArray
+    instance: IntArray
+    slot: IntArray
+
+
+def _flip(flags: BoolArray, row: int, *, free: bool) -> None:
+    if bool(flags[row]) == free:
+        raise AssertionError("took more than was free, or gave it back twice")
+    flags[row] = free
+
+
+def _whole_free(fleet: Fleet, gpu_milli: IntArray) -> IntArray:
     """(N,) whole free GPUs that may be handed out. gpu_milli: (G,) thousandths free."""
     return fleet.per_node(fleet.exclusive & (gpu_milli == WHOLE_MILLI))

@@ -1,10 +1,130 @@
 """In which order waiting jobs are looked at."""
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from heapq import heapify, heappop, heappush
 
-from scheduling.engine.jobs import PendingJob
+from scheduling.engine.access import flavors_of
+from scheduling.engine.arrays import NEVER
+from scheduling.engine.charge import least_parts
+from scheduling.engine.desk import Desk
+from scheduling.engine.horizon import duration_of
+from scheduling.engine.jobs import JobSpec, PendingJob
+from scheduling.engine.policy import Order, Policy
+from scheduling.engine.share import Shares
+
+Key = tuple[object, ...]
 
 
 def in_order(pending: Iterable[PendingJob]) -> list[PendingJob]:
     """Urgent first, then oldest; the id last, so that a tie has one answer."""
-    return sorted(pending, key=lambda job: (-job.priority, job.submitted_at, job.id))
+    return sorted(pending, key=urgency)
+
+
+def urgency(job: JobSpec) -> tuple[int, int, int]:
+    """The smaller, the earlier: priority, then submit time, then id."""
+    return -job.priority, job.submitted_at, job.id
+
+
+def expansion(job: PendingJob, policy: Policy, at: int) -> Fraction:
+    """How much longer than its walltime a job takes in all if it starts now."""
+    walltime = duration_of(job, policy)
+    if walltime == NEVER:
+        return Fraction(1)
+    return Fraction(at - job.submitted_at + walltime, max(1, walltime))
+
+
+class Queue:
+    """The waiting jobs of a cycle in the order of its policy, which may change as jobs start."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._changed: set[int] = set()
+
+    def __iter__(self) -> Iterator[PendingJob]:
+        desk = self._desk
+        pending = desk.snapshot.pending
+        if desk.policy.order == Order.FAIR:
+            return self._fair(pending)
+        if desk.policy.order == Order.EXPANSION:
+            largest_first = sorted(
+                pending, key=lambda job: (-expansion(job, desk.policy, desk.at), *urgency(job))
+            )
+            return iter(largest_first)
+        return iter(in_order(pending))
+
+    def started(self, job: PendingJob) -> None:
+        """Tell the queue that the shares of the tenant of `job` have changed."""
+        self._changed.add(job.tenant)
+
+    def _fair(self, pending: Iterable[PendingJob]) -> Iterator[PendingJob]:
+        """Always the next job of the tenant that is the most entitled to one."""
+        lines: dict[int, _Line] = {}
+        for job in in_order(pending):
+            lines.setdefault(job.tenant, _Line(self._desk)).jobs.append(job)
+        shares = Shares(self._desk.snapshot, self._desk.books, self._desk.policy.history_weight)
+        heap = [(lines[tenant].key(shares), tenant) for tenant in sorted(lines)]
+        heapify(heap)
+        while heap:
+            if self._changed:
+                changed, self._changed = self._affected(self._changed), set()
+                heap = [
+                    (lines[tenant].key(shares) if tenant in changed else key, tenant)
+                    for key, tenant in heap
+                ]
+                heapify(heap)
+            _, tenant = heappop(heap)
+            line = lines[tenant]
+            yield line.pop()
+            if line:
+                heappush(heap, (line.key(shares), tenant))
+
+    def _affected(self, tenants: set[int]) -> set[int]:
+        """Tenants whose place may change with these: those under the same root."""
+        books = self._desk.books
+        everybody = range(len(self._desk.snapshot.tenant_ids))
+        if len({books.root(tenant) for tenant in everybody}) == 1:
+            return tenants
+        roots = {books.root(tenant) for tenant in tenants}
+        return {tenant for tenant in everybody if books.root(tenant) in roots}
+
+
+class _Line:
+    """The waiting jobs of one tenant: those within its nominal quota, then those that borrow."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.jobs: deque[PendingJob] = deque()
+        self._borrowers: deque[PendingJob] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self._borrowers)
+
+    def key(self, shares: Shares) -> Key:
+        """Within nominal before borrowing; lowest share after admission; then urgency."""
+        while self.jobs and _needs_loan(self._desk, self.jobs[0]):
+            self._borrowers.append(self.jobs.popleft())
+        job = self.jobs[0] if self.jobs else self._borrowers[0]
+        extra = {_cheapest_flavor(self._desk, job): least_parts(self._desk.fleet, job)}
+        return (not self.jobs, shares.path(job.tenant, extra), *urgency(job))
+
+    def pop(self) -> PendingJob:
+        """The job that `key` was about."""
+        return self.jobs.popleft() if self.jobs else self._borrowers.popleft()
+
+
+def _needs_loan(desk: Desk, job: PendingJob) -> bool:
+    asked = least_parts(desk.fleet, job)
+    return all(
+        desk.books.within_nominal(job.tenant, flavor) < asked for flavor in flavors_of(desk, job)
+    )
+
+
+def _cheapest_flavor(desk: Desk, job: PendingJob) -> int:
+    """The best flavor that `job` may use within nominal, or else the one with the most left."""
+    asked = least_parts(desk.fleet, job)
+    flavors = flavors_of(desk, job)
+    left = [desk.books.within_nominal(job.tenant, flavor) for flavor in flavors]
+    enough = [flavor for flavor, own in zip(flavors, left, strict=True) if own >= asked]
+    return enough[0] if enough else flavors[left.index(max(left))]

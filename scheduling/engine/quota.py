@@ -21,12 +21,12 @@ class Books:
         self._limited: list[bool] = quotas.limited.tolist()
         self._borrowing: list[list[int]] = quotas.borrowing_limit.tolist()
         self.nominal: list[list[int]] = quotas.nominal.tolist()
-        self._subtree = [row.copy() for row in self.nominal]
+        self._subtree: list[list[int]] = [row.copy() for row in self.nominal]
         self._local = [[0] * len(row) for row in self.nominal]
         self._children = _children(self._parent)
         for row in self._bottom_up():
             self._sum_up(row)
-        self.usage = [[0] * len(row) for row in self.nominal]
+        self.usage: list[list[int]] = [[0] * len(row) for row in self.nominal]
         for tenant, row in enumerate(quotas.usage.tolist()):
             for flavor, parts in enumerate(row):
                 self.charge(tenant, flavor, parts)
@@ -66,11 +66,58 @@ class Books:
         empty.usage = [[0] * len(row) for row in self.usage]
         return empty.available(tenant, flavor)
 
+    def within_nominal(self, tenant: int, flavor: int) -> int:
+        """Parts that `tenant` may still use without borrowing."""
+        if not self._limited[tenant]:
+            return UNLIMITED
+        left: int = self.nominal[tenant][flavor] - self.usage[tenant][flavor]
+        return left
+
     def borrows(self, tenant: int, flavor: int, parts: int = 0) -> bool:
         """Whether `tenant` with `parts` more is above its nominal quota."""
         if not self._limited[tenant] or self._parent[tenant] == UNKNOWN:
             return False
         return self.usage[tenant][flavor] + parts > self.nominal[tenant][flavor]
+
+    def is_limited(self, row: int) -> bool:
+        return self._limited[row]
+
+    def parent(self, row: int) -> int:
+        """The cohort of a row, UNKNOWN at a root."""
+        return self._parent[row]
+
+    def children(self, row: int) -> list[int]:
+        return self._children[row]
+
+    def siblings(self, row: int) -> list[int]:
+        """The other rows of the same cohort, or the other roots."""
+        return [
+            other
+            for other, parent in enumerate(self._parent)
+            if parent == self._parent[row] and other != row
+        ]
+
+    def root(self, row: int) -> int:
+        """The topmost row above, or the row itself."""
+        while self._parent[row] != UNKNOWN:
+            row = self._parent[row]
+        return row
+
+    def guaranteed(self, row: int, flavor: int) -> int:
+        """What a row has without borrowing: nominal, with what the rows below it bring."""
+        return self._subtree[row][flavor]
+
+    def lent_by_siblings(self, row: int, flavor: int) -> int:
+        """What the other rows of the cohort and the cohort itself put into the pool."""
+        parent = self._parent[row]
+        if parent == UNKNOWN:
+            return 0
+        own = self._subtree[row][flavor] - self._local[row][flavor]
+        return self._subtree[parent][flavor] - own
+
+    def is_above_nominal(self, tenant: int, flavor: int) -> bool:
+        """Whether a tenant with limits uses more than its own nominal quota."""
+        return self._limited[tenant] and self.within_nominal(tenant, flavor) < 0
 
     def _available(self, row: int, flavor: int) -> tuple[int, int]:
         subtree, local = self._subtree[row][flavor], self._local[row][flavor]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine.codec import decode, encode
@@ -15,14 +15,17 @@ from scheduling.engine.policy import Order, Policy
 from scheduling.engine.snapshot import Snapshot
 from tests.engine.strategies import snapshots
 
+law = settings(max_examples=60, deadline=None)
 FIFO = Policy(order=Order.FIFO)
 
 
+@law
 @given(snapshots())
 def test_every_plan_is_sound(snapshot):
     assert violations(snapshot, plan_cycle(snapshot, FIFO)) == []
 
 
+@law
 @given(snapshots())
 def test_a_plan_depends_on_the_snapshot_alone(snapshot):
     before = encode(snapshot)
@@ -33,6 +36,7 @@ def test_a_plan_depends_on_the_snapshot_alone(snapshot):
     assert encode(snapshot) == before
 
 
+@law
 @given(snapshots())
 def test_plans_survive_the_codec(snapshot):
     plan = plan_cycle(snapshot, FIFO)
@@ -40,6 +44,7 @@ def test_plans_survive_the_codec(snapshot):
     assert decode(encode(plan), Plan) == plan
 
 
+@law
 @given(snapshots(), st.integers(0, 4))
 def test_more_room_never_turns_the_head_of_the_queue_away(snapshot, node):
     head = {job.id for job in in_order(snapshot.pending)[:1]}
@@ -52,6 +57,7 @@ def test_more_room_never_turns_the_head_of_the_queue_away(snapshot, node):
     assert {start.job for start in before.starts} & head <= {start.job for start in after.starts}
 
 
+@law
 @given(snapshots())
 def test_a_plan_that_starts_a_job_twice_is_caught(snapshot):
     plan = plan_cycle(snapshot, FIFO)
@@ -60,6 +66,7 @@ def test_a_plan_that_starts_a_job_twice_is_caught(snapshot):
     assert bool(violations(snapshot, doubled)) == bool(snapshot.pending)
 
 
+@law
 @given(snapshots())
 def test_a_plan_that_forgets_a_job_is_caught(snapshot):
     shorter = Plan(snapshot.taken_at, plan_cycle(snapshot, FIFO).decisions[1:])

@@ -14,7 +14,7 @@ SCENARIOS = {
         job early 1x1 submitted=-5m
         job urgent 1x1 p9
         """,
-        ["start urgent 1@n1", "start early 1@n1", "hold late no_room missing=1"],
+        ["start urgent 1@n1", "start early 1@n1", "hold late no_room missing=1 waits_for=urgent"],
     ),
     "a gang starts whole": (
         """
@@ -23,7 +23,7 @@ SCENARIOS = {
         job A 2x8
         job B 2x8
         """,
-        ["start A 1@n1 1@n2", "hold B no_room missing=2"],
+        ["start A 1@n1 1@n2 quality=47", "hold B no_room missing=2 waits_for=A"],
     ),
     "the fullest node that fits is used, so that empty ones stay whole": (
         """
@@ -32,7 +32,7 @@ SCENARIOS = {
         run R 1x6 on 1@n2
         job J 1x2
         """,
-        ["start J 1@n2"],
+        ["start J 1@n2 quality=100"],
     ),
     "a gang takes as few nodes as possible": (
         """
@@ -41,7 +41,7 @@ SCENARIOS = {
         node n3 4xA100
         job J 4x1
         """,
-        ["start J 4@n3"],
+        ["start J 4@n3 quality=100"],
     ),
     "members that ask for no GPU go where there is CPU": (
         """
@@ -49,7 +49,7 @@ SCENARIOS = {
         job J 2x0 cpu=4
         job K 1x0 cpu=1
         """,
-        ["start J 2@n1", "hold K no_room missing=1"],
+        ["start J 2@n1", "hold K no_room missing=1 waits_for=J"],
     ),
     "a job that no node could ever hold says what the largest could": (
         """
@@ -82,7 +82,7 @@ SCENARIOS = {
         run S 1x2 on 1@n2
         job J 1x4
         """,
-        ["hold J fragmented free=1 largest=0 level=node"],
+        ["hold J fragmented free=1 largest=0 level=node waits_for=R"],
     ),
     "quota is the most that a tenant's jobs may use together": (
         """
@@ -91,6 +91,7 @@ SCENARIOS = {
         run R 1x3 on 1@n1 tenant=T
         job J 1x2 tenant=T
         job K 1x1 tenant=T
+        policy order=fifo
         """,
         ["hold J quota_exhausted at=T free=1 asked=2", "start K 1@n1"],
     ),
@@ -124,7 +125,11 @@ SCENARIOS = {
         job K 1x8 model=A100|H100
         job L 1x2 model=H100|A100
         """,
-        ["start J 1@n2", "hold K fragmented free=1 largest=0 level=node", "start L 1@n2"],
+        [
+            "start J 1@n2 quality=100",
+            "hold K fragmented free=1 largest=0 level=node waits_for=J",
+            "start L 1@n2 quality=100",
+        ],
     ),
     "one rack holds a gang that requires it": (
         """
@@ -133,7 +138,7 @@ SCENARIOS = {
         node n3 8xA100 rack=r2
         job J 2x8 required=rack
         """,
-        ["start J 1@n2 1@n3"],
+        ["start J 1@n2 1@n3 quality=47"],
     ),
     "groups with minima of their own": (
         """
@@ -141,7 +146,7 @@ SCENARIOS = {
         node n2 1xA100
         job rl actor:3x1+learner:2x1
         """,
-        ["start rl actor:3@n1 learner:1@n1 learner:1@n2"],
+        ["start rl actor:3@n1 learner:1@n1 learner:1@n2 quality=60"],
     ),
 }
 
@@ -160,7 +165,7 @@ def test_devices_are_named_on_request():
 
     lines = read_scenario(dedent(text)).plan_lines(with_devices=True)
 
-    assert lines == ["start j 2@n1 gpus=n1/0-3"]
+    assert lines == ["start j 2@n1 gpus=n1/0-3 quality=44"]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +173,10 @@ def test_devices_are_named_on_request():
     [
         ("# a comment\nnode n1 8xA100\nnod n2 8xA100", "line 3: unknown word 'nod'"),
         ("node n1 8xA100 colour=red", "line 1: unknown word 'colour=red'"),
-        ("node n1 8xA100\njob j 4y8", "line 2: job 'j' needs a shape: write 4x8"),
+        (
+            "node n1 8xA100\njob j 4y8",
+            "line 2: '4y8' is no shape: write 4x8, 2..4x1 or actor:3x1+learner:2x1",
+        ),
         ("node n1 2xA100\nrun r 1x4 on 1@n1", "line 2: 'r' does not fit on n1"),
         ("node n1 2xA100 cpu=many", "line 1: 'many' is no number"),
         ("job j 1x1 tenant=T", "line 1: there is no tenant 'T'"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 
@@ -62,6 +63,7 @@ MODELS: Final = (
 )
 
 
+@cache
 def find_model(word: str) -> GpuModel | None:
     """The model that `word` is the key or a product name of, or the only one it begins; or None.
 

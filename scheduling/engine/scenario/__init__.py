@@ -1,16 +1,20 @@
 """The scenario language: a cluster, its jobs and its policy as text; plans as text.
 
 `read_scenario` reads a text; `Scenario.plan_lines` plans its one cycle and writes the decisions.
+What happens later (`@TIME LINE`) is left in `Scenario.events` for a simulation.
 """
 
 from dataclasses import dataclass, field
 
 from scheduling.engine.cycle import plan_cycle
+from scheduling.engine.scenario import values
 from scheduling.engine.scenario.lines import apply_line
+from scheduling.engine.scenario.refusals import refuse_new
 from scheduling.engine.scenario.render import Renderer
+from scheduling.engine.scenario.survey import take_snapshot
 from scheduling.engine.scenario.world import World
 
-__all__ = ["Scenario", "ScenarioError", "World", "read_scenario"]
+__all__ = ["Event", "Scenario", "ScenarioError", "World", "apply_event", "read_scenario"]
 
 
 class ScenarioError(ValueError):
@@ -28,17 +32,21 @@ class Event:
 
 @dataclass(slots=True)
 class Scenario:
-    """A scenario that was read: the world at its beginning, and what happens later."""
+    """A scenario that was read: the world at its beginning, and what happens later.
+
+    refused: (job, why) of what submission refuses at the beginning.
+    """
 
     world: World = field(default_factory=World)
     events: list[Event] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
 
     def plan_lines(self, *, with_devices: bool = False) -> list[str]:
-        """The decisions of one cycle at the beginning, one line each."""
-        snapshot = self.world.snapshot(0)
-        names = {job.id: job.name for job in self.world.jobs.values()}
-        renderer = Renderer(snapshot, 0, names, with_devices)
-        return renderer.lines(plan_cycle(snapshot, self.world.policy))
+        """The refusals and the decisions of one cycle at the beginning, one line each."""
+        snapshot = take_snapshot(self.world, 0)
+        renderer = Renderer(snapshot, 0, self.world.names(), with_devices)
+        refusals = [f"refuse {name} {why}" for name, why in self.refused]
+        return refusals + renderer.lines(plan_cycle(snapshot, self.world.policy))
 
 
 def read_scenario(text: str) -> Scenario:
@@ -49,10 +57,37 @@ def read_scenario(text: str) -> Scenario:
         if not line:
             continue
         try:
-            apply_line(scenario.world, line, at=0)
+            if line.startswith("@"):
+                scenario.events.append(_event(number, line))
+            else:
+                apply_line(scenario.world, line, at=0)
         except (ValueError, KeyError) as error:
             raise ScenarioError(f"line {number}: {error}") from error
+    scenario.events.sort(key=lambda event: event.at)
+    waiting = [job for job in scenario.world.jobs.values() if job.state == "waiting"]
+    scenario.refused = refuse_new(scenario.world, waiting)
     return scenario
+
+
+def apply_event(world: World, event: Event) -> list[tuple[str, str]]:
+    """Let `event` happen. Returns (job, why) of jobs that submission refuses."""
+    before = set(map(id, world.jobs.values()))
+    try:
+        apply_line(world, event.line, at=event.at, is_event=True)
+    except (ValueError, KeyError) as error:
+        raise ScenarioError(f"line {event.number}: {error}") from error
+    new = [job for job in world.jobs.values() if id(job) not in before and not job.is_placed]
+    return refuse_new(world, new)
+
+
+def _event(number: int, line: str) -> Event:
+    time, _, rest = line[1:].partition(" ")
+    if not rest:
+        raise ValueError("write: @TIME LINE")
+    at = values.seconds(time)
+    if at < 0:
+        raise ValueError(f"{time} is before the beginning")
+    return Event(number, at, rest)
 
 
 def _without_comment(line: str) -> str:

@@ -1,289 +1,243 @@
-"""The lines of a scenario: each word with the keys it takes and what it changes in the world."""
+"""The lines of a scenario: what each word changes in the world."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, get_type_hints
 
-from scheduling.engine.jobs import ServiceClass
+from scheduling.engine.jobs import Level
 from scheduling.engine.policy import Policy
-from scheduling.engine.scenario import values
+from scheduling.engine.scenario import options, values
+from scheduling.engine.scenario.events import EVENTS, stop_duration
+from scheduling.engine.scenario.seating import seats_of
+from scheduling.engine.scenario.survey import node_of
 from scheduling.engine.scenario.world import (
     NOBODY,
     GpuState,
     Job,
+    Keep,
     Node,
     Owner,
-    Seat,
+    PromisedBlock,
     World,
-    held_by_node,
 )
 from scheduling.engine.snapshot import GpuMode
 from topology.catalog.gpus import find_model
+from topology.catalog.mig import MigInstance, check_layout
 
-Reader = Callable[[str], Any]
-Keys = Mapping[str, tuple[str, Reader]]
-
-
-class NotYetError(ValueError):
-    """A word of the language that this release does not read."""
+Line = Callable[[World, Sequence[str], int], None]
+_MILLI: Final = 1000
 
 
-def apply_line(world: World, line: str, *, at: int) -> list[str]:
-    """Change `world` as `line` says; `at` is now. Returns the names of jobs that it adds.
-
-    Raises ValueError, and NotYetError for what is not supported yet.
-    """
+def apply_line(world: World, line: str, *, at: int, is_event: bool = False) -> None:
+    """Change `world` as `line` says; `at` is now. Raises ValueError for what cannot be read."""
     word, *rest = line.split()
-    if word not in _LINES:
-        if word in _LATER_LINES or word[0] == "@":
-            raise NotYetError(f"{word!r} is not supported yet")
+    known = {**_LINES, **EVENTS} if is_event else _LINES
+    if word not in known:
         raise ValueError(f"unknown word {word!r}")
     if not rest:
         raise ValueError(f"{word!r} needs a name")
-    return _LINES[word](world, rest, at) or []
-
-
-def _options(words: Sequence[str], keys: Keys, flags: Mapping[str, str]) -> dict[str, Any]:
-    """Fields and values of the words `key=value` and of flags."""
-    found: dict[str, Any] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals and word in flags:
-            found[flags[word]] = True
-        elif equals and key in keys:
-            name, read = keys[key]
-            found[name] = read(value)
-        elif not equals and word[0] == "p" and word[1:].isdecimal() and "p" in keys:
-            found["priority"] = int(word[1:])
-        elif key in _LATER_KEYS or word in _LATER_KEYS:
-            raise NotYetError(f"{key!r} is not supported yet")
-        else:
-            raise ValueError(f"unknown word {word!r}")
-    return found
-
-
-def _change(thing: Any, options: Mapping[str, Any]) -> None:
-    for name, value in options.items():
-        setattr(thing, name, value)
-
-
-def _word(value: str) -> str:
-    if not value:
-        raise ValueError("a key without a value")
-    return value
-
-
-def _flavor(word: str) -> str:
-    """The catalogue's key for a model, or the word itself."""
-    model = find_model(word)
-    return model.key if model else word
-
-
-def _flavors(word: str) -> tuple[str, ...]:
-    return tuple(_flavor(part) for part in word.split("|"))
-
-
-def _quotas(word: str) -> tuple[values.Quota, ...]:
-    return tuple((_flavor(model), *limits) for model, *limits in values.quotas(word))  # type: ignore[misc]
-
-
-def _service_class(word: str) -> ServiceClass:
-    if word.upper() not in ServiceClass.__members__:
-        raise ValueError(f"{word!r} is no service class")
-    return ServiceClass[word.upper()]
-
-
-_NODE_KEYS: Final[Keys] = {
-    "cpu": ("cpu_milli", values.milli),
-    "mem": ("memory_mib", values.mib),
-    "nics": ("nics", values.whole),
-    "rack": ("rack", _word),
-    "block": ("block", _word),
-    "fabric": ("fabric", _word),
-    "nvl": ("nvl", _word),
-    "islands": ("islands", values.partition),
-    "numa": ("numa", values.partition),
-    "gpumem": ("gpu_memory_mib", values.mib),
-}
-_OWNER_KEYS: Final[Keys] = {
-    "cohort": ("cohort", _word),
-    "parent": ("cohort", _word),
-    "weight": ("weight", values.whole),
-    "quota": ("quotas", _quotas),
-}
-_JOB_KEYS: Final[Keys] = {
-    "p": ("priority", values.whole),
-    "tenant": ("tenant", _word),
-    "model": ("models", _flavors),
-    "gpumem": ("gpu_memory_mib", values.mib),
-    "walltime": ("walltime", values.seconds),
-    "takes": ("takes", values.seconds),
-    "cpu": ("cpu_milli", values.milli),
-    "ram": ("memory_mib", values.mib),
-    "nics": ("nics", values.whole),
-    "gate": ("gate", _word),
-    "not_before": ("not_before", values.seconds),
-    "submitted": ("submitted", values.seconds),
-    "min_total": ("min_total", values.whole),
-    "required": ("required", _word),
-}
-_JOB_FLAGS: Final = {"held": "held", "fixed": "fixed"}
-_RUN_KEYS: Final[Keys] = {
-    "since": ("started", values.seconds),
-    "limit": ("limit", values.seconds),
-}
-_LATER_LINES: Final = frozenset({"domain", "keep", "block"})
-_LATER_KEYS: Final = frozenset(
-    {
-        "mode",
-        "layouts",
-        "gpudirect",
-        "dedicated",
-        "window",
-        "used",
-        "max_priority",
-        "budget",
-        "expected",
-        "ckpt",
-        "stopping",
-        "protected",
-        "preempted",
-        "preferred",
-        "patience",
-        "island",
-        "class",
-        "after",
-        "standby",
-        "stop",
-        "grace",
-        "save",
-        "gpus",
-    }
-)
+    known[word](world, rest, at)
 
 
 def _node(world: World, words: Sequence[str], at: int) -> None:
-    del at
     name, *rest = words
     node = world.nodes.get(name)
-    if rest and "x" in rest[0] and "=" not in rest[0]:
+    if rest and "=" not in rest[0] and rest[0][0].isdecimal():
         count, _, model = rest.pop(0).partition("x")
-        node = Node(name, _flavor(_word(model)), values.whole(count))
+        node = Node(name, options.flavor(model), values.whole(count))
         node.gpus = [GpuState() for _ in range(node.count)]
     if node is None:
         raise ValueError(f"node {name!r} needs its GPUs: write 8xA100")
-    _change(node, _options(rest, _NODE_KEYS, {"closed": "closed"}))
+    shared = [word for word in rest if word.startswith("mode=")]
+    found = options.NODE.read([word for word in rest if word not in shared], at)
+    _check_partition(node, found)
+    options.change(node, found)
+    for word in shared:
+        for gpu in node.gpus:
+            gpu.sharing = options.sharing(word.removeprefix("mode="))
     world.nodes[name] = node
+
+
+def _check_partition(node: Node, found: Mapping[str, Any]) -> None:
+    for key in ("islands", "numa"):
+        numbers = [number for own in found.get(key, ()) for number in own]
+        if len(numbers) != len(set(numbers)) or any(own >= node.count for own in numbers):
+            raise ValueError(f"{key}= names a GPU twice, or one that {node.name} does not have")
 
 
 def _gpu(world: World, words: Sequence[str], at: int) -> None:
     del at
     place, *rest = words
-    name, _, number = place.partition("/")
-    node = world.nodes.get(name)
-    if node is None or not number.isdecimal() or int(number) >= node.count:
-        raise ValueError(f"there is no GPU {place!r}")
-    if rest not in (["faulty"], ["ok"]):
-        raise NotYetError(f"{' '.join(rest)!r} is not supported yet")
-    node.gpus[int(number)].faulty = rest == ["faulty"]
+    name, _, device = place.partition("/")
+    number, at_start, start = device.partition("@")
+    node = node_of(world, name)
+    if not number.isdecimal() or int(number) >= node.count or not rest:
+        raise ValueError(f"there is no GPU {place!r}, or nothing is said of it")
+    gpu = node.gpus[int(number)]
+    if at_start:
+        _instance(gpu, place, start, rest)
+    elif rest in (["faulty"], ["ok"]):
+        gpu.faulty = rest == ["faulty"]
+    elif rest[0] == "mig" and len(rest) == 2:  # noqa: PLR2004 -- mig LAYOUT
+        gpu.layout = _layout(node, rest[1])
+        gpu.sharing = GpuMode.MIG, 1, False
+    elif len(rest) == 1:
+        gpu.sharing, gpu.layout = options.sharing(rest[0]), ()
+    else:
+        raise ValueError(f"unknown word {rest[0]!r}")
+
+
+def _instance(gpu: GpuState, place: str, start: str, words: Sequence[str]) -> None:
+    starts = {own for own, _ in gpu.layout}
+    if not start.isdecimal() or int(start) not in starts:
+        raise ValueError(f"there is no instance {place!r}")
+    if list(words) not in (["faulty"], ["ok"]):
+        raise ValueError(f"unknown word {words[0]!r}")
+    change = gpu.faulty_starts.add if words[0] == "faulty" else gpu.faulty_starts.discard
+    change(int(start))
+
+
+def _layout(node: Node, word: str) -> tuple[tuple[int, str], ...]:
+    model = find_model(node.model)
+    if model is None or not model.has_mig:
+        raise ValueError(f"{node.model} has no MIG")
+    layout = []
+    for part in word.split(","):
+        profile, _, start = part.rpartition("@")
+        layout.append(MigInstance(values.whole(start), profile))
+    check_layout(model, layout)
+    return tuple((own.start, own.profile) for own in sorted(layout))
+
+
+def _domain(world: World, words: Sequence[str], at: int) -> None:
+    del at
+    place, *rest = words
+    level, _, name = place.partition("/")
+    if level.upper() not in Level.__members__ or not name:
+        raise ValueError(f"{place!r} is no domain: write rack/r1")
+    for word in rest:
+        key, _, value = word.partition("=")
+        if key != "oversub":
+            raise ValueError(f"unknown word {word!r}")
+        world.oversub[Level[level.upper()], name] = values.milli(value)
 
 
 def _cohort(world: World, words: Sequence[str], at: int) -> None:
-    del at
     name, *rest = words
-    owner = world.cohorts.setdefault(name, Owner(name))
-    _change(owner, _options(rest, _OWNER_KEYS, {}))
+    owner = world.cohorts.get(name) or Owner(name)
+    options.change(owner, options.COHORT.read(rest, at))
     _check_cohort(world, owner)
+    world.cohorts[name] = owner
 
 
 def _tenant(world: World, words: Sequence[str], at: int) -> None:
-    del at
     name, *rest = words
-    owner = world.tenants.setdefault(name, Owner(name))
-    _change(owner, _options(rest, _OWNER_KEYS, {"strict": "strict"}))
+    owner = world.tenants.get(name) or Owner(name)
+    options.change(owner, options.TENANT.read(rest, at))
     _check_cohort(world, owner)
+    world.tenants[name] = owner
 
 
 def _check_cohort(world: World, owner: Owner) -> None:
-    if owner.cohort and owner.cohort not in world.cohorts:
-        raise ValueError(f"there is no cohort {owner.cohort!r}")
+    above, seen = owner.cohort, {owner.name}
+    while above:
+        if above not in world.cohorts:
+            raise ValueError(f"there is no cohort {above!r}")
+        if above in seen and world.cohorts.get(owner.name) is owner:
+            raise ValueError(f"cohort {owner.name!r} would hang in itself")
+        seen.add(above)
+        above = world.cohorts[above].cohort
 
 
-def _job(world: World, words: Sequence[str], at: int) -> list[str]:
+def _job(world: World, words: Sequence[str], at: int) -> None:
     name, *rest = words
-    job = world.jobs.get(name) or Job(id=len(world.jobs) + 1, name=name, submitted=at)
-    if rest and "=" not in rest[0] and "x" in rest[0]:
+    job = world.jobs.get(name)
+    shape = rest and "=" not in rest[0] and rest[0] not in options.JOB.flags
+    if job is None or job.has_ended:
+        job = Job(id=world.next_id(), name=name, submitted=at)
+    if shape and not _is_priority(rest[0]):
         job.groups = values.groups(rest.pop(0))
     if not job.groups:
         raise ValueError(f"job {name!r} needs a shape: write 4x8")
-    _change(job, _options(rest, _JOB_KEYS, _JOB_FLAGS))
-    return _add(world, job)
+    options.change(job, options.JOB.read(rest, at))
+    _check_job(world, job)
+    world.jobs[name] = job
 
 
-def _add(world: World, job: Job) -> list[str]:
+def _is_priority(word: str) -> bool:
+    return word[0] == "p" and word[1:].isdecimal()
+
+
+def _check_job(world: World, job: Job) -> None:
     if job.tenant == NOBODY:
         world.tenants.setdefault(NOBODY, Owner(NOBODY))
     if job.tenant not in world.tenants:
         raise ValueError(f"there is no tenant {job.tenant!r}")
-    is_new = job.name not in world.jobs
-    world.jobs[job.name] = job
-    return [job.name] if is_new else []
+    if job.min_total > sum(group.max_member for group in job.groups):
+        raise ValueError(f"min_total={job.min_total} is more than {job.name!r} may have")
 
 
-def _run(world: World, words: Sequence[str], at: int) -> list[str]:
+def _run(world: World, words: Sequence[str], at: int) -> None:
     name, *rest = words
     if rest[1:2] != ["on"] or len(rest) < 3:  # noqa: PLR2004 -- SHAPE on PLACE
         raise ValueError(f"write: run {name} SHAPE on PLACE")
-    job = Job(id=len(world.jobs) + 1, name=name, submitted=at, started=at, state="running")
+    known = world.jobs.get(name)
+    if known is not None and not known.has_ended:
+        raise ValueError(f"there is a job {name!r} already")
+    found = options.RUN.read(rest[3:], at)
+    devices, is_stopping = found.pop("devices", ""), found.pop("is_stopping", False)
+    job = Job(id=world.next_id(), name=name, submitted=at, started=at, state="running")
     job.groups = values.groups(rest[0])
-    _change(job, _options(rest[3:], {**_JOB_KEYS, **_RUN_KEYS}, _JOB_FLAGS))
-    span = job.limit if job.limit is not None else job.walltime
-    job.limit = None if span is None else job.started + span
-    job.walltime = span
-    job.seats = _seats(world, job, values.place(rest[2]))
-    return _add(world, job)
+    options.change(job, found)
+    job.submitted = min(job.submitted, job.started)
+    job.limit = None if job.walltime is None else job.started + job.walltime
+    job.seats = seats_of(world, job, values.place(rest[2]), devices)
+    if is_stopping:
+        job.state, job.gone_at = "stopping", at + stop_duration(world, job)
+    _check_job(world, job)
+    world.jobs[name] = job
 
 
-def _seats(world: World, job: Job, place: Sequence[tuple[str, int, str]]) -> tuple[Seat, ...]:
-    """Members on the lowest-numbered healthy devices of their nodes."""
-    names = [group.name for group in job.groups]
-    held = held_by_node(world)
-    seats: list[Seat] = []
-    for group_name, count, node_name in place:
-        node = world.nodes.get(node_name)
-        if node is None:
-            raise ValueError(f"there is no node {node_name!r}")
-        if group_name not in names:
-            raise ValueError(f"{job.name!r} has no group {group_name!r}")
-        group = names.index(group_name)
-        asked = job.groups[group].request.count
-        for _ in range(count):
-            rank = sum(seat.group == group for seat in seats)
-            free = [
-                number
-                for number, gpu in enumerate(node.gpus)
-                if number not in held[node_name]
-                and not gpu.faulty
-                and gpu.mode == GpuMode.EXCLUSIVE
-            ]
-            if len(free) < asked:
-                raise ValueError(f"{job.name!r} does not fit on {node_name}")
-            held[node_name].update(free[:asked])
-            seats.append(Seat(group, rank, node_name, tuple(free[:asked])))
-    return tuple(seats)
+def _keep(world: World, words: Sequence[str], at: int) -> None:
+    name, *rest = words
+    job = world.jobs.get(name)
+    if job is None or rest[:1] != ["on"] or len(rest) < 2:  # noqa: PLR2004 -- on PLACE
+        raise ValueError("write: keep JOB on PLACE, after the job's own line")
+    found = options.KEEP.read(rest[2:], at)
+    until = found.get("until", at + world.policy.hold_expiry)
+    seats = seats_of(world, job, values.place(rest[1]), found.get("devices", ""))
+    world.keeps[name] = Keep(name, seats, until)
+
+
+def _block(world: World, words: Sequence[str], at: int) -> None:
+    name, *rest = words
+    if not rest or "@" not in rest[0]:
+        raise ValueError("write: block NAME 8@node from=+1h to=+3h")
+    amounts = tuple((count, node) for _, count, node in values.place(rest[0]))
+    for _, node in amounts:
+        node_of(world, node)
+    found = options.BLOCK.read(rest[1:], at)
+    if "start" not in found or "end" not in found or found["end"] <= found["start"]:
+        raise ValueError("a block needs from= and, later, to=")
+    if found.get("tenant", "") not in {"", *world.tenants}:
+        raise ValueError(f"there is no tenant {found['tenant']!r}")
+    world.blocks[name] = PromisedBlock(name, amounts, **found)
 
 
 def _policy(world: World, words: Sequence[str], at: int) -> None:
     del at
     types = get_type_hints(Policy)
+    known = {field.name for field in fields(Policy)}
     for word in words:
         key, equals, value = word.partition("=")
-        if not equals or key not in {field.name for field in fields(Policy)}:
+        if not equals or key not in known:
             raise ValueError(f"unknown policy {word!r}")
-        world.policy = replace(world.policy, **{key: _policy_value(types[key], value)})
+        world.policy = replace(world.policy, **{key: _policy_value(key, types[key], value)})
 
 
-def _policy_value(kind: Any, word: str) -> Any:
+def _policy_value(key: str, kind: Any, word: str) -> Any:
+    if key == "history_weight":
+        return values.milli(word)
     if kind is bool:
         if word not in {"on", "off"}:
             raise ValueError(f"{word!r} is neither on nor off")
@@ -295,12 +249,15 @@ def _policy_value(kind: Any, word: str) -> Any:
     return kind(word)
 
 
-_LINES: Final[Mapping[str, Callable[[World, Sequence[str], int], list[str] | None]]] = {
+_LINES: Final[Mapping[str, Line]] = {
     "node": _node,
     "gpu": _gpu,
+    "domain": _domain,
     "cohort": _cohort,
     "tenant": _tenant,
     "job": _job,
     "run": _run,
+    "keep": _keep,
+    "block": _block,
     "policy": _policy,
 }

@@ -66,14 +66,27 @@ class Renderer:
         return words
 
     def _devices(self, members: Iterable[PlacedMember]) -> str:
-        by_node: dict[int, list[int]] = defaultdict(list)
+        """`a/0-1+4,b/5@4,c/0#2`: GPUs, MIG instances by start, replicas; in node order."""
+        snapshot = self.snapshot
+        whole: dict[int, list[int]] = defaultdict(list)
+        parts: list[tuple[int, int, str]] = []
         for member in members:
-            by_node[member.node] += [int(self.snapshot.gpu_index[gpu]) for gpu in member.gpus]
-        return ",".join(
-            f"{self.snapshot.node_names[node]}/{values.numbers_text(own)}"
-            for node, own in sorted(by_node.items())
+            name = snapshot.node_names[member.node]
+            whole[member.node] += [int(snapshot.gpu_index[gpu]) for gpu in member.gpus]
+            for row in member.instances:
+                number = int(snapshot.gpu_index[snapshot.mig_gpu[row]])
+                parts.append((member.node, row, f"{name}/{number}@{snapshot.mig_start[row]}"))
+            for row in member.slots:
+                gpu = int(snapshot.slot_gpu[row])
+                replica = int((snapshot.slot_gpu[:row] == gpu).sum())
+                number = int(snapshot.gpu_index[gpu])
+                parts.append((member.node, row, f"{name}/{number}#{replica}"))
+        texts = [
+            (node, -1, f"{snapshot.node_names[node]}/{values.numbers_text(set(own))}")
+            for node, own in whole.items()
             if own
-        )
+        ]
+        return ",".join(text for _, _, text in sorted([*texts, *parts]))
 
     def number(self, reason: Reason, key: str, value: Number) -> str:
         """`key=value` in the unit that the reason's key has."""

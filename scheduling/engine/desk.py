@@ -1,0 +1,245 @@
+"""The state of a cycle: what has been decided so far, and what is left for those who come later."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
+from scheduling.engine.charge import charges
+from scheduling.engine.fleet import Fleet
+from scheduling.engine.gang import amounts_of
+from scheduling.engine.horizon import Horizon, Stay, duration_of, end_of, grace_of
+from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember, RunningJob
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.plan import Decision, Reserve
+from scheduling.engine.policy import Policy
+from scheduling.engine.promises import Promise, Promises
+from scheduling.engine.quota import Books
+from scheduling.engine.snapshot import Block, HeldDevices, Snapshot
+
+
+class Desk:
+    """Ledgers, books, horizon and promises of one cycle, changed together.
+
+    ledger: free now and kept for nobody. soon: free once all that is stopping is gone, less what is
+    kept. books, soon_books: usage of quota now, and then. kept: members kept for waiting jobs.
+    version grows with every change, `roomier` whenever room came free that was not before.
+    changed: running jobs that already have a decision; recut: GPUs that get another layout.
+    """
+
+    decisions: list[Decision]
+    reserved: dict[int, Reserve]
+
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        self.snapshot = snapshot
+        self.policy = policy
+        self.at = snapshot.taken_at
+        self.fleet = Fleet(snapshot)
+        self.decisions = []
+        self.version = 0
+        self.roomier = 0
+        self.reserved = {}
+        self.budget: list[int] = snapshot.tenant_budget.tolist()
+        self.running = {job.id: job for job in snapshot.running if not job.stopping}
+        self.changed: set[int] = set()
+        self.recut: set[int] = set()
+        self.leaving: dict[int, list[PlacedMember]] = {}
+        self._raw = Ledger(self.fleet)
+        self.soon = self._raw.fork()
+        self.books = Books(snapshot.quotas)
+        self.soon_books = self.books.fork()
+        self.horizon = Horizon(self.fleet, self._stays())
+        for job in snapshot.running:
+            self._leave(job, job.members if job.stopping else job.stopping_members)
+        self.kept: dict[int, HeldDevices] = {}
+        for held in self._valid_holds():
+            self._keep(held)
+        self.ledger = self._raw
+        self._cap()
+        self.promises = Promises()
+        for block in snapshot.blocks:
+            self._promise_block(block)
+
+    def _stays(self) -> Iterator[Stay]:
+        for job in self.snapshot.running:
+            staying = () if job.stopping else job.members
+            staying = tuple(own for own in staying if own not in job.stopping_members)
+            yield Stay(job, staying, end_of(job, self.policy, self.at))
+
+    def _valid_holds(self) -> Iterator[HeldDevices]:
+        """Holds that have not expired; none does while one of its victims is still stopping."""
+        pending = {job.id for job in self.snapshot.pending}
+        stopping = {job.stopping_for for job in self.snapshot.running}
+        for held in self.snapshot.holds:
+            if held.job in pending and (held.until > self.at or held.job in stopping):
+                yield held
+
+    def job(self, job_id: int) -> PendingJob:
+        return next(job for job in self.snapshot.pending if job.id == job_id)
+
+    def view(self, job: PendingJob) -> tuple[Ledger, Ledger]:
+        """What is free for `job` now, and soon: what is kept for it included."""
+        held = self.kept.get(job.id)
+        if held is None:
+            return self.ledger, self.soon
+        soon = self.soon.fork()
+        soon.release(job, held.members)
+        now = self._raw.fork()
+        now.cap(soon)
+        return now, soon
+
+    def open_nodes(self, job: JobSpec, flavors: tuple[int, ...]) -> BoolArray:
+        """(N,) nodes of these flavors, or of all that `job` accepts, that may take it now."""
+        suitable = self.fleet.suitable(flavors or job.flavors, job.service_class)
+        return suitable & self.snapshot.node_open
+
+    def until(self, job: JobSpec) -> int:
+        """When `job` would end at the latest if it started now."""
+        duration = duration_of(job, self.policy)
+        return NEVER if duration == NEVER else self.at + duration
+
+    def start(self, job: PendingJob, members: tuple[PlacedMember, ...]) -> None:
+        """Give a waiting job its members."""
+        self.unkeep(job)
+        self.occupy(job, members, self.until(job))
+        if self.budget[job.tenant] < UNLIMITED:
+            self.budget[job.tenant] -= self.budget_cost(job, members) or 0
+
+    def occupy(self, job: JobSpec, members: Sequence[PlacedMember], end: int) -> None:
+        """Take room and quota for members of a job from now until `end`."""
+        members = tuple(members)
+        for ledger in self._ledgers():
+            ledger.take(job, members)
+        for flavor, parts in charges(self.fleet, job, members).items():
+            self.books.charge(job.tenant, flavor, parts)
+            self.soon_books.charge(job.tenant, flavor, parts)
+        if self.promises.all:
+            self.promises.take(amounts_of(self.fleet, job, members), end, job.tenant)
+        self.horizon.add(job, members, end)
+        self.version += 1
+
+    def budget_cost(self, job: JobSpec, members: Iterable[PlacedMember]) -> int | None:
+        """GPU-seconds that `job` may use at most; None without any limit of its run time."""
+        duration = duration_of(job, self.policy)
+        gpus = sum(len(member.gpus) for member in members)
+        return None if duration == NEVER else gpus * duration
+
+    def stop(self, job: RunningJob, members: tuple[PlacedMember, ...]) -> None:
+        """Tell members of a running job to go: all of them, or the surplus of an elastic gang."""
+        if len(members) == len(job.members):
+            del self.running[job.id]
+            self.horizon.drop(job.id)
+        else:
+            self.horizon.drop(job.id, members)
+        self._leave(job, members)
+        self.version += 1
+
+    def keep(self, job: PendingJob, members: tuple[PlacedMember, ...], until: int) -> None:
+        """Keep a whole planned placement for a waiting job: what is free of it, and the rest."""
+        self.unkeep(job)
+        self._keep(HeldDevices(job.id, members, until))
+        self._cap()
+        if self.promises.all:
+            self.promises.take(
+                amounts_of(self.fleet, job, members), self._kept_end(job), job.tenant
+            )
+        self.version += 1
+
+    def unkeep(self, job: PendingJob) -> None:
+        """Let go of what was kept for a job."""
+        held = self.kept.pop(job.id, None)
+        if held is None:
+            return
+        self.soon.release(job, held.members)
+        for flavor, parts in charges(self.fleet, job, held.members).items():
+            self.soon_books.charge(job.tenant, flavor, -parts)
+        self.horizon.drop(job.id)
+        self._cap()
+        self.version += 1
+        self.roomier += 1
+
+    def is_room_coming(self, job: PendingJob) -> bool:
+        """Whether anything is on its way back, or kept for `job`."""
+        return bool(self.leaving) or job.id in self.kept
+
+    def leaving_from(self, members: Sequence[PlacedMember]) -> tuple[int, ...]:
+        """Jobs on their way out that still hold devices, or else nodes, of these members."""
+        nodes = {member.node for member in members}
+        devices = {device for member in members for device in _devices(member)}
+        on_devices = [
+            job_id
+            for job_id, own in self.leaving.items()
+            if devices & {device for member in own for device in _devices(member)}
+        ]
+        on_nodes = [
+            job_id
+            for job_id, own in self.leaving.items()
+            if nodes & {member.node for member in own}
+        ]
+        return tuple(sorted(on_devices or on_nodes or self.leaving))
+
+    def _ledgers(self) -> list[Ledger]:
+        """Each ledger once, though some may be one and the same."""
+        ledgers = [self._raw, self.soon, self.ledger]
+        return [own for index, own in enumerate(ledgers) if own not in ledgers[:index]]
+
+    def _leave(self, job: RunningJob, members: tuple[PlacedMember, ...]) -> None:
+        if not members:
+            return
+        self.leaving.setdefault(job.id, []).extend(members)
+        self.soon.release(job, members)
+        for flavor, parts in charges(self.fleet, job, members).items():
+            self.soon_books.charge(job.tenant, flavor, -parts)
+
+    def _keep(self, held: HeldDevices) -> None:
+        job = self.job(held.job)
+        self.soon.take(job, held.members)
+        for flavor, parts in charges(self.fleet, job, held.members).items():
+            self.soon_books.charge(job.tenant, flavor, parts)
+        self.horizon.add(job, held.members, self._kept_end(job))
+        self.kept[held.job] = held
+
+    def _kept_end(self, job: PendingJob) -> int:
+        duration = duration_of(job, self.policy)
+        return NEVER if duration == NEVER else self.at + self.policy.max_grace + duration
+
+    def _cap(self) -> None:
+        """Nothing is free now that is kept for somebody."""
+        if self.kept:
+            self.ledger = self._raw.fork()
+            self.ledger.cap(self.soon)
+        else:
+            self.ledger = self._raw
+
+    def _promise_block(self, block: Block) -> None:
+        if block.to_at <= self.at:
+            return
+        amounts = np.zeros((self.fleet.kinds, self.fleet.nodes), dtype=np.int64)
+        for node, gpus in block.amounts:
+            amounts[self.fleet.whole_row, node] += gpus
+        if block.from_at <= self.at and block.tenant is not None:
+            amounts = np.maximum(amounts - self._used_by(block.tenant), 0)
+        start = max(block.from_at, self.at)
+        free = self.horizon.at(self.soon, start).amounts()
+        promise = Promise(None, block.name, start, block.to_at, amounts, tenant=block.tenant)
+        self.promises.add(promise, free)
+
+    def _used_by(self, tenant: int) -> IntArray:
+        used = np.zeros((self.fleet.kinds, self.fleet.nodes), dtype=np.int64)
+        for job in self.snapshot.running:
+            if job.tenant == tenant:
+                used += amounts_of(self.fleet, job, job.members)
+        return used
+
+
+def _devices(member: PlacedMember) -> list[tuple[str, int]]:
+    return [
+        *(("gpu", gpu) for gpu in member.gpus),
+        *(("instance", row) for row in member.instances),
+        *(("slot", row) for row in member.slots),
+    ]
+
+
+def gone_by(desk: Desk, job: JobSpec) -> int:
+    """When a job that is told to stop now is gone at the latest."""
+    return desk.at + grace_of(job, desk.policy)

@@ -1,0 +1,128 @@
+"""Elastic gangs: what is left over goes to them, and a gang below its minimum is made whole."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduling.engine.access import allowance
+from scheduling.engine.charge import charges, least_member_parts
+from scheduling.engine.desk import Desk
+from scheduling.engine.gang import Place, place_members, wish_of
+from scheduling.engine.jobs import Access, Group, JobSpec, PlacedMember
+
+Members = tuple[PlacedMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """A job with the members it has, and when it ends at the latest."""
+
+    job: JobSpec
+    members: Members
+    end: int
+
+    def counts(self) -> list[int]:
+        """Members by group."""
+        groups = range(len(self.job.groups))
+        return [sum(member.group == group for member in self.members) for group in groups]
+
+    @property
+    def is_whole(self) -> bool:
+        counts = self.counts()
+        enough = all(
+            count >= group.min_member for count, group in zip(counts, self.job.groups, strict=True)
+        )
+        return enough and len(self.members) >= self.job.min_members
+
+
+def more_members(desk: Desk, gang: Gang) -> Members:
+    """Members that can be added to `gang` now up to its most, delaying nobody."""
+    added: Members = ()
+    for group, spec in enumerate(gang.job.groups):
+        room = spec.max_member - gang.counts()[group]
+        if room > 0:
+            added += _added_to_group(desk, gang, (group, room), added)
+    return added
+
+
+def missing_members(desk: Desk, gang: Gang) -> Members | None:
+    """Members that make `gang` whole again from free room in its domain, or None."""
+    added: Members = ()
+    for group, spec in enumerate(gang.job.groups):
+        short = spec.min_member - gang.counts()[group]
+        if short > 0:
+            added += _added_to_group(desk, gang, (group, short), added)
+    while len(gang.members) + len(added) < gang.job.min_members:
+        one = more_members(desk, replace(gang, members=gang.members + added))[:1]
+        if not one:
+            return None
+        added += one
+    return added if replace(gang, members=gang.members + added).is_whole else None
+
+
+def _added_to_group(desk: Desk, gang: Gang, wanted: tuple[int, int], before: Members) -> Members:
+    """As many of the wanted members of one group as fit. wanted: (group, at most)."""
+    group, most = wanted
+    job, ledger = gang.job, desk.ledger
+    if before:
+        ledger = ledger.fork()
+        ledger.take(job, before)
+    place = Place(
+        _near(desk, gang), replace(wish_of(job, desk.at), required=None), _within(desk, gang)
+    )
+    if before:
+        place = place.after(ledger, job, before)
+    most = min(most, _within_allowance(desk, gang, group, before))
+    count = min(most, int(place.open_slots(ledger, job, group).sum()))
+    if count <= 0:
+        return ()
+    alone = _alone(job, group, count)
+    placed = place_members(ledger, alone, (count,), place=place) or ()
+    first = gang.counts()[group]
+    return tuple(
+        replace(member, group=group, rank=first + index) for index, member in enumerate(placed)
+    )
+
+
+def _alone(job: JobSpec, group: int, count: int) -> JobSpec:
+    """The job as if it had only this group, of so many members."""
+    spec: Group = replace(job.groups[group], min_member=count, max_member=count)
+    return replace(job, groups=(spec,), min_total=0)
+
+
+def _near(desk: Desk, gang: Gang) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """(N,) nodes that the gang may grow to: open until its end, in its domain and its flavors."""
+    job = gang.job
+    nodes = [member.node for member in gang.members]
+    near = desk.open_nodes(job, ()) & (desk.snapshot.node_closes_at >= gang.end)
+    required = wish_of(job, desk.at).required
+    if required is not None and nodes:
+        domain = desk.fleet.domains(required)
+        near = near & (domain == domain[nodes[0]])
+    return near
+
+
+def _within(desk: Desk, gang: Gang) -> np.ndarray[tuple[int, int], np.dtype[np.int64]] | None:
+    return desk.promises.within(gang.end, gang.job.tenant)
+
+
+def _within_allowance(desk: Desk, gang: Gang, group: int, before: Members) -> int:
+    """How many more members of a group the quota allows, in the flavor that has the least left."""
+    job = gang.job
+    request = job.groups[group].request
+    parts = 0 if job.standby else least_member_parts(desk.fleet, request)
+    if not parts or request.kind == Access.NONE:
+        return job.groups[group].max_member
+    used = charges(desk.fleet, job, before)
+    flavors = {int(desk.snapshot.node_flavor[member.node]) for member in gang.members}
+    left = [
+        (allowance(desk.books, job, flavor) - used.get(flavor, 0)) // parts
+        for flavor in sorted(flavors)
+    ]
+    return min(left, default=0)
+
+
+def gangs_in_order(gangs: Sequence[Gang]) -> list[Gang]:
+    """Urgent first, then oldest; the id last."""
+    return sorted(gangs, key=lambda own: (-own.job.priority, own.job.submitted_at, own.job.id))

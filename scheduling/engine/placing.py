@@ -1,0 +1,164 @@
+"""Whether a job can start now, and where: room, quota, windows, and what is promised to others."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from scheduling.engine.access import open_until, tiers, within_quota
+from scheduling.engine.arrays import NEVER, IntArray
+from scheduling.engine.desk import Desk
+from scheduling.engine.gang import Place, amounts_of, place_gang, wish_of
+from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.promises import Promise, nodes_of
+from scheduling.engine.quota import Books
+from scheduling.engine.reserve import move_promises
+
+Members = tuple[PlacedMember, ...]
+
+
+def demand(job: JobSpec, at: int) -> tuple[Any, ...]:
+    """What decides where `job` fits: jobs of equal demand fit into the same room."""
+    return (
+        job.groups,
+        job.flavors,
+        job.gpu_memory_mib,
+        job.min_total,
+        job.island,
+        job.service_class,
+        wish_of(job, at),
+    )
+
+
+@dataclass(slots=True)
+class Memory:
+    """Demands that were tried in vain. Room only shrinks while `Desk.roomier` stands still.
+
+    full: fit nowhere. delayed: would delay a promise if they ran that long or longer.
+    """
+
+    roomier: int = 0
+    full: set[tuple[Any, ...]] | None = None
+    delayed: dict[tuple[Any, ...], int] | None = None
+
+    def refresh(self, desk: Desk) -> None:
+        if self.full is None or self.roomier != desk.roomier:
+            self.roomier, self.full, self.delayed = desk.roomier, set(), {}
+
+
+class Placer:
+    """Finds where jobs start, and does not look twice for equal ones."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._memory = Memory()
+
+    def is_full(self, job: PendingJob) -> bool:
+        """Whether nowhere in what is free now has `job` room, quota and promises apart."""
+        self._memory.refresh(self._desk)
+        key = demand(job, self._desk.at)
+        full = self._memory.full or set()
+        if key in full:
+            return True
+        desk = self._desk
+        place = Place(desk.open_nodes(job, ()), wish_of(job, desk.at))
+        if place_gang(desk.ledger, job, place) is not None:
+            return False
+        if self._memory.full is not None:
+            self._memory.full.add(key)
+        return True
+
+    def find(self, job: PendingJob) -> Members | None:
+        """Where `job` starts now, or None."""
+        desk = self._desk
+        if job.id in desk.kept:
+            now, _ = desk.view(job)
+            return self.find_on(now, job, desk.books)
+        if self.is_full(job) or self._is_delayed(job):
+            return None
+        members = self.find_on(desk.ledger, job, desk.books)
+        if (
+            members is None
+            and desk.promises.all
+            and any(True for _ in tiers(desk, job, desk.books))
+        ):
+            self._remember_delay(job)
+        return members
+
+    def _is_delayed(self, job: PendingJob) -> bool:
+        key = (job.tenant, *demand(job, self._desk.at))
+        longest = (self._memory.delayed or {}).get(key)
+        return longest is not None and self._desk.until(job) >= longest
+
+    def _remember_delay(self, job: PendingJob) -> None:
+        key = (job.tenant, *demand(job, self._desk.at))
+        delayed = self._memory.delayed
+        if delayed is not None:
+            delayed[key] = min(self._desk.until(job), delayed.get(key, NEVER))
+
+    def find_on(
+        self, ledger: Ledger, job: PendingJob, books: Books, *, move: bool = True
+    ) -> Members | None:
+        """Where on `ledger` the gang fits, with quota in `books`, delaying no promise.
+
+        move: whether promises may move to other nodes for it, at the same instants.
+        """
+        desk = self._desk
+        wish = wish_of(job, desk.at)
+        for flavors in tiers(desk, job, books):
+            place = Place(open_until(desk, job, flavors, desk.at), wish)
+            members = self._beside_promises(ledger, job, place, move=move)
+            if members is not None and within_quota(desk, job, members, books):
+                return members
+        return None
+
+    def _beside_promises(
+        self, ledger: Ledger, job: PendingJob, place: Place, *, move: bool
+    ) -> Members | None:
+        desk = self._desk
+        until = desk.until(job)
+        met = desk.promises.against(until, job.tenant)
+        if not met:
+            return place_gang(ledger, job, place)
+        outside = place.allowed & ~nodes_of(met, desk.fleet.nodes)
+        members = place_gang(ledger, job, replace(place, allowed=outside))
+        if members is not None:
+            return members
+        within = desk.promises.within(until, job.tenant)
+        members = place_gang(ledger, job, replace(place, within=within))
+        if members is not None or not move:
+            return members
+        return self._beside_moved(ledger, job, place)
+
+    def _beside_moved(self, ledger: Ledger, job: PendingJob, place: Place) -> Members | None:
+        """A place where promises must move to other nodes, at the same instants."""
+        desk = self._desk
+        until = desk.until(job)
+        met = desk.promises.against(until, job.tenant)
+        if desk.fleet.nodes == 1 or any(promise.owner is None for promise in met):
+            return None
+        members = place_gang(ledger, job, place)
+        if members is None:
+            return None
+        amounts = amounts_of(desk.fleet, job, members)
+        if any((_total(promise.spare) < _total(amounts)).any() for promise in met):
+            return None
+        return members if move_promises(desk, job, members) else None
+
+
+def _total(amounts: IntArray) -> IntArray:
+    total: IntArray = np.minimum(amounts, 1 << 40).sum(axis=1)
+    return total
+
+
+def blocking_promise(desk: Desk, job: PendingJob, ledger: Ledger) -> Promise | None:
+    """The first promise without which `job` would fit, or the first of all that it meets."""
+    met = desk.promises.against(desk.until(job), job.tenant)
+    for promise in met:
+        place = Place(
+            open_until(desk, job, (), desk.at), wish_of(job, desk.at), within=promise.spare
+        )
+        if place_gang(ledger, job, place) is None:
+            return promise
+    return met[0] if met else None

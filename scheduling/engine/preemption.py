@@ -1,0 +1,328 @@
+"""Whom to stop so that a blocked job can start: as few, and with as little work lost, as possible.
+
+Rows of candidates are tried one after the other, and a later row only if the earlier ones do not
+suffice: surplus members of elastic gangs, standby jobs, jobs on lent quota that the claimant's
+tenant owns (the tenant most over its share first), jobs of lower priority.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from scheduling.engine.charge import charged_gpus, charges, least_parts
+from scheduling.engine.desk import Desk
+from scheduling.engine.jobs import Access, JobSpec, PendingJob, PlacedMember, RunningJob
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.placing import Placer
+from scheduling.engine.quota import Books
+from scheduling.engine.share import Shares
+
+EXACT = 12
+"""Up to so many candidates every set of them is compared; beyond, they are taken greedily."""
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """Members of a running job that would have to go: all, or the surplus of an elastic gang.
+
+    loss: quota parts of its devices times seconds of work lost; 0 for surplus members.
+    """
+
+    job: RunningJob
+    members: tuple[PlacedMember, ...]
+    loss: int
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.members) == len(self.job.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What making room comes to: who goes, and where the claimant starts then."""
+
+    victims: tuple[Victim, ...]
+    members: tuple[PlacedMember, ...]
+
+
+def make_room(desk: Desk, placer: Placer, job: PendingJob) -> Room | None:
+    """The cheapest victims whose going lets `job` start, or None if there are none."""
+    search = _Search(desk, placer, job)
+    candidates: list[Victim] = []
+    for row in _rows(desk, job):
+        if not row:
+            continue
+        candidates += row
+        room = search.cheapest(candidates)
+        if room is not None:
+            return room
+    return None
+
+
+def work_lost(desk: Desk, job: RunningJob) -> int:
+    """Parts of its devices times seconds since its last checkpoint, with the time to restart.
+
+    An unknown checkpoint counts as the usual interval, so that hiding one wins nothing.
+    """
+    since = desk.policy.checkpoint_interval
+    if job.checkpoint_at is not None:
+        since = max(0, desk.at - job.checkpoint_at)
+    return charged_gpus(desk.fleet, job, job.members) * (since + desk.policy.restart)
+
+
+def _rows(desk: Desk, job: PendingJob) -> Iterator[list[Victim]]:
+    yield _surplus(desk, job)
+    if job.standby:
+        return
+    stoppable = [
+        other
+        for other in desk.running.values()
+        if _may_be_stopped(desk, other) and other.id not in desk.changed
+    ]
+    yield [_whole(desk, other) for other in stoppable if other.standby]
+    yield from _reclaimable(desk, job, [other for other in stoppable if not other.standby])
+    yield [
+        _whole(desk, other)
+        for other in stoppable
+        if not other.standby and _outranks(desk, job, other) and not _takes_back(desk, other, job)
+    ]
+
+
+def _whole(desk: Desk, job: RunningJob) -> Victim:
+    return Victim(job, _staying(job), work_lost(desk, job))
+
+
+def _staying(job: RunningJob) -> tuple[PlacedMember, ...]:
+    return tuple(member for member in job.members if member not in job.stopping_members)
+
+
+def _surplus(desk: Desk, job: PendingJob) -> list[Victim]:
+    """Members above the minimum, one by one from the highest rank down, the youngest gang first."""
+    del job
+    rows: list[Victim] = []
+    youngest_first = sorted(
+        desk.running.values(), key=lambda own: (own.priority, -own.started_at, -own.id)
+    )
+    for other in youngest_first:
+        if not other.is_elastic or other.id in desk.changed:
+            continue
+        rows += [Victim(other, (member,), 0) for member in surplus_members(other)]
+    return rows
+
+
+def surplus_members(job: RunningJob) -> list[PlacedMember]:
+    """Members above the minimum of their group and of the gang, the highest ranks first."""
+    members = _staying(job)
+    counts = [sum(own.group == group for own in members) for group in range(len(job.groups))]
+    spare = len(members) - job.min_members
+    surplus: list[PlacedMember] = []
+    for member in sorted(members, key=lambda own: (-own.rank, -own.group)):
+        if len(surplus) == spare:
+            break
+        if counts[member.group] > job.groups[member.group].min_member:
+            counts[member.group] -= 1
+            surplus.append(member)
+    return surplus
+
+
+def _may_be_stopped(desk: Desk, job: RunningJob) -> bool:
+    """Whether anybody may stop `job`: not fixed, not protected, not stopped too often."""
+    return (
+        job.preemptible
+        and job.protected_until <= desk.at
+        and job.started_at + desk.policy.min_run <= desk.at
+        and job.preempted < desk.policy.max_preemptions
+    )
+
+
+def _outranks(desk: Desk, claimant: JobSpec, other: JobSpec) -> bool:
+    """Whether `claimant` may stop `other` for its priority."""
+    if claimant.priority <= other.priority:
+        return False
+    if claimant.tenant == other.tenant:
+        return True
+    across = desk.policy.across
+    return across is not None and claimant.priority >= across
+
+
+def _takes_back(desk: Desk, victim: JobSpec, claimant: JobSpec) -> bool:
+    """Whether `victim`, waiting again, could reclaim from `claimant` what it gave up."""
+    books = desk.soon_books
+    flavors = range(len(desk.snapshot.flavors))
+    parts = least_parts(desk.fleet, claimant)
+    same_cohort = books.root(victim.tenant) == books.root(claimant.tenant)
+    return (
+        victim.tenant != claimant.tenant
+        and same_cohort
+        and any(
+            books.is_limited(claimant.tenant)
+            and books.within_nominal(claimant.tenant, flavor) < parts
+            and books.within_nominal(victim.tenant, flavor) >= 0
+            for flavor in claimant.flavors or flavors
+        )
+    )
+
+
+def _reclaimable(
+    desk: Desk, job: PendingJob, stoppable: Sequence[RunningJob]
+) -> Iterator[list[Victim]]:
+    """Jobs on quota that is lent to their tenants, the tenant most over its share first."""
+    books = desk.soon_books
+    asked = least_parts(desk.fleet, job)
+    flavors = [
+        flavor
+        for flavor in job.flavors or range(len(desk.snapshot.flavors))
+        if books.is_limited(job.tenant) and books.within_nominal(job.tenant, flavor) >= asked
+    ]
+    if not flavors or not asked:
+        return
+    shares = Shares(desk.snapshot, books, desk.policy.history_weight)
+    lenders = [
+        tenant
+        for tenant in range(len(desk.snapshot.tenant_ids))
+        if tenant != job.tenant
+        and books.root(tenant) == books.root(job.tenant)
+        and any(books.is_above_nominal(tenant, flavor) for flavor in flavors)
+    ]
+    for tenant in sorted(lenders, key=lambda own: (-shares.of(own), own)):
+        own = [other for other in stoppable if other.tenant == tenant]
+        yield [_whole(desk, other) for other in own if not _outranks(desk, other, job)]
+
+
+class _Search:
+    """Tries sets of victims on forks of what is free soon."""
+
+    def __init__(self, desk: Desk, placer: Placer, job: PendingJob) -> None:
+        self._desk = desk
+        self._placer = placer
+        self._job = job
+        _, self._soon = desk.view(job)
+        self._free_gpus = int(self._soon.whole[desk.open_nodes(job, ())].sum())
+        self._asked_gpus = sum(
+            group.min_member * group.request.count
+            for group in job.groups
+            if group.request.kind == Access.WHOLE
+        )
+
+    def cheapest(self, candidates: Sequence[Victim]) -> Room | None:
+        """The set that loses least work among those that suffice."""
+        useful = [victim for victim in candidates if self._is_near(victim)]
+        if self._start_without(useful) is None:
+            return None
+        surplus_only = all(not victim.is_whole for victim in useful)
+        if len(useful) <= EXACT and not surplus_only:
+            return self._exact(useful)
+        return self._greedy(useful)
+
+    def _is_near(self, victim: Victim) -> bool:
+        """Whether it holds anything on a node that the claimant could use."""
+        job = self._job
+        nodes = self._desk.open_nodes(job, ())
+        return any(nodes[member.node] for member in victim.members)
+
+    def _exact(self, candidates: Sequence[Victim]) -> Room | None:
+        sets = [
+            chosen
+            for size in range(1, len(candidates) + 1)
+            for chosen in combinations(candidates, size)
+            if self._could_do(chosen)
+        ]
+        for chosen in sorted(sets, key=_badness):
+            members = self._start_without(chosen)
+            if members is not None:
+                return Room(chosen, members)
+        return None
+
+    def _could_do(self, victims: Sequence[Victim]) -> bool:
+        """Whether the GPUs that are free, and theirs, are as many as the claimant asks for."""
+        given = sum(len(member.gpus) for own in victims for member in own.members)
+        return self._free_gpus + given >= self._asked_gpus
+
+    def _greedy(self, candidates: Sequence[Victim]) -> Room | None:
+        """Victims by loss per GPU until the gang fits; then each is spared that need not go."""
+        by_loss = sorted(candidates, key=self._loss_per_gpu)
+        low, high = 1, len(by_loss)
+        while low < high:
+            middle = (low + high) // 2
+            enough = self._start_without(by_loss[:middle]) is not None
+            low, high = (low, middle) if enough else (middle + 1, high)
+        victims = by_loss[:low]
+        for victim in reversed(victims.copy()):
+            spared = [other for other in victims if other is not victim]
+            if _is_from_the_top(victim, spared) and self._start_without(spared) is not None:
+                victims = spared
+        members = self._start_without(victims)
+        return None if members is None else Room(tuple(victims), members)
+
+    def _loss_per_gpu(self, victim: Victim) -> tuple[object, ...]:
+        parts = max(1, charged_gpus(self._desk.fleet, victim.job, victim.members))
+        job = victim.job
+        rank = -min(member.rank for member in victim.members)
+        return victim.loss // parts, job.priority, -job.started_at, -job.id, rank
+
+    def _start_without(self, victims: Sequence[Victim]) -> tuple[PlacedMember, ...] | None:
+        """Where the claimant would start if the victims were gone, quota and promises kept."""
+        if not _from_the_top(victims):
+            return None
+        ledger, books = self._soon.fork(), self._desk.soon_books.fork()
+        for victim in merged(victims):
+            ledger.release(victim.job, victim.members)
+            for flavor, parts in charges(self._desk.fleet, victim.job, victim.members).items():
+                if self._is_spared_by_quota(books, victim, flavor):
+                    return None
+                books.charge(victim.job.tenant, flavor, -parts)
+        return self._find(ledger, books)
+
+    def _is_spared_by_quota(self, books: Books, victim: Victim, flavor: int) -> bool:
+        """Whether only reclaim allows this stop, and its tenant is not above nominal any more."""
+        desk, job = self._desk, self._job
+        if not victim.is_whole or victim.job.standby or _outranks(desk, job, victim.job):
+            return False
+        return not books.is_above_nominal(victim.job.tenant, flavor)
+
+    def _find(self, ledger: Ledger, books: Books) -> tuple[PlacedMember, ...] | None:
+        return self._placer.find_on(ledger, self._job, books, move=False)
+
+
+def _badness(victims: Sequence[Victim]) -> tuple[object, ...]:
+    """Sets compare by work lost, number of jobs, lower priority, later start, id."""
+    jobs = [victim.job for victim in victims]
+    return (
+        sum(victim.loss for victim in victims),
+        len({job.id for job in jobs}),
+        sorted((job.priority for job in jobs), reverse=True),
+        sorted(-job.started_at for job in jobs),
+        sorted(job.id for job in jobs),
+    )
+
+
+def _from_the_top(victims: Sequence[Victim]) -> bool:
+    """Whether of every elastic gang the highest ranks go."""
+    partial = [victim for victim in victims if not victim.is_whole]
+    for job_id in {victim.job.id for victim in partial}:
+        own = [victim for victim in partial if victim.job.id == job_id]
+        taken = {member for victim in own for member in victim.members}
+        if taken != set(surplus_members(own[0].job)[: len(taken)]):
+            return False
+    return True
+
+
+def _is_from_the_top(victim: Victim, others: Sequence[Victim]) -> bool:
+    """Whether sparing `victim` leaves only the highest ranks of its gang to go."""
+    del victim
+    return _from_the_top(others)
+
+
+def merged(victims: Sequence[Victim]) -> list[Victim]:
+    """One victim per job: whole jobs as they are, surplus members of one gang together."""
+    whole = {victim.job.id for victim in victims if victim.is_whole}
+    found: dict[int, Victim] = {}
+    for victim in victims:
+        job_id = victim.job.id
+        if job_id in whole and not victim.is_whole:
+            continue
+        if job_id in found:
+            members = found[job_id].members + victim.members
+            victim = replace(found[job_id], members=members)  # noqa: PLW2901 -- joined to the first
+        found[job_id] = victim
+    return list(found.values())

@@ -1,0 +1,170 @@
+"""When a blocked job will start at the latest, and where: its reservation."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.engine.access import open_until, tiers
+from scheduling.engine.arrays import NEVER
+from scheduling.engine.desk import Desk
+from scheduling.engine.gang import Place, amounts_of, place_gang, wish_of
+from scheduling.engine.horizon import duration_of
+from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember
+from scheduling.engine.plan import Reserve
+from scheduling.engine.promises import Promise, Promises
+
+MOST_INSTANTS = 256
+"""Instants looked at once the gang fits but promises or windows are in its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """The earliest place of a job, in one set of flavors."""
+
+    start: int
+    members: tuple[PlacedMember, ...]
+    flavors: tuple[int, ...]
+
+
+def earliest(desk: Desk, job: PendingJob) -> Chance | None:
+    """The earliest instant at which everything fits, with running jobs ending at their limits."""
+    chances = [
+        chance
+        for flavors in tiers(desk, job, desk.soon_books)
+        if (chance := _earliest_in(desk, job, flavors)) is not None
+    ]
+    return min(chances, key=lambda chance: chance.start, default=None)
+
+
+def promise(desk: Desk, job: PendingJob, chance: Chance) -> Reserve:
+    """Promise `job` the place; returns the decision that says so."""
+    duration = duration_of(job, desk.policy)
+    made = Promise(
+        owner=job.id,
+        name=job.name,
+        start=chance.start,
+        end=NEVER if duration == NEVER else chance.start + duration,
+        amounts=amounts_of(desk.fleet, job, chance.members),
+        flavors=chance.flavors,
+    )
+    desk.promises.add(made, desk.horizon.at(desk.soon, chance.start).amounts())
+    return reserve_decision(job, chance.start, chance.members)
+
+
+def reserve_decision(job: JobSpec, start: int, members: tuple[PlacedMember, ...]) -> Reserve:
+    """The decision that promises `job` these places."""
+    nodes = sorted({member.node for member in members})
+    amounts = tuple(
+        (
+            node,
+            sum(member.node == node for member in members),
+            sum(len(member.gpus) for member in members if member.node == node),
+        )
+        for node in nodes
+    )
+    return Reserve(job.id, start, amounts)
+
+
+def waits_for(desk: Desk, job: PendingJob) -> int | None:
+    """The job that never ends whose end would make room for `job` at last; None if none would."""
+    ends = desk.horizon.ends()
+    ledger = desk.horizon.at(desk.soon, ends[-1] if ends else desk.at)
+    place = Place(desk.open_nodes(job, ()), wish_of(job, desk.at))
+    for stay in desk.horizon.endless():
+        ledger.release(stay.job, stay.members)
+        if place_gang(ledger, job, place) is not None:
+            return stay.job.id
+    return None
+
+
+def move_promises(desk: Desk, job: PendingJob, members: tuple[PlacedMember, ...]) -> bool:
+    """Place all promises anew, at the same instants, with `job` in place; False if one is lost."""
+    horizon, soon = desk.horizon.fork(), desk.soon.fork()
+    soon.take(job, members)
+    horizon.add(job, members, desk.until(job))
+    moved, decisions = Promises(), {}
+    for old in desk.promises.all:
+        if old.owner is None:
+            return False
+        owner = desk.job(old.owner)
+        ledger = horizon.at(soon, old.start)
+        place = Place(
+            open_until(desk, owner, old.flavors, old.start),
+            wish_of(owner, desk.at),
+            moved.window(ledger.amounts(), old.start, old.end),
+        )
+        placed = place_gang(ledger, owner, place)
+        if placed is None:
+            return False
+        amounts = amounts_of(desk.fleet, owner, placed)
+        new = Promise(owner.id, old.name, old.start, old.end, amounts, flavors=old.flavors)
+        moved.add(new, desk.horizon.at(desk.soon, old.start).amounts())
+        decisions[owner.id] = reserve_decision(owner, old.start, placed)
+    desk.promises = moved
+    desk.reserved |= decisions
+    return True
+
+
+def _earliest_in(desk: Desk, job: PendingJob, flavors: tuple[int, ...]) -> Chance | None:
+    ends = desk.horizon.ends()
+    first = _first_fitting(desk, job, flavors, ends)
+    if first is None:
+        return None
+    for instant in _instants(desk, ends, first):
+        members = _members_at(desk, job, flavors, instant)
+        if members is not None:
+            return Chance(instant, members, flavors)
+    return None
+
+
+def _first_fitting(
+    desk: Desk, job: PendingJob, flavors: tuple[int, ...], ends: list[int]
+) -> int | None:
+    """The first of `ends` by which enough is free, promises and windows apart: more comes free."""
+    place = Place(desk.open_nodes(job, flavors), wish_of(job, desk.at))
+
+    def fits(instant: int) -> bool:
+        return place_gang(desk.horizon.at(desk.soon, instant), job, place) is not None
+
+    if not ends or not fits(ends[-1]):
+        return None
+    low, high = 0, len(ends) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(ends[middle]) else (middle + 1, high)
+    return ends[low]
+
+
+def _instants(desk: Desk, ends: list[int], first: int) -> Iterator[int]:
+    """Instants from `first` on at which something comes free or a promise is over."""
+    over = {promise.end for promise in desk.promises.all if first < promise.end < NEVER}
+    later = sorted({own for own in ends if own >= first} | over)
+    yield from later[:MOST_INSTANTS]
+
+
+def _members_at(
+    desk: Desk, job: PendingJob, flavors: tuple[int, ...], instant: int
+) -> tuple[PlacedMember, ...] | None:
+    """Where `job` fits from `instant` on for its whole walltime, beside what is promised."""
+    ledger = desk.horizon.at(desk.soon, instant)
+    duration = duration_of(job, desk.policy)
+    end = NEVER if duration == NEVER else instant + duration
+    within = None
+    if desk.promises.all:
+        within = desk.promises.window(ledger.amounts(), instant, end)
+    allowed = open_until(desk, job, flavors, instant)
+    if not allowed.any():
+        return None
+    return place_gang(ledger, job, Place(allowed, wish_of(job, desk.at), within))
+
+
+def count_reserved(desk: Desk, flavors: tuple[int, ...]) -> int:
+    """Reservations of jobs so far in the flavor, of these, that has the most."""
+    most = 0
+    node_flavor = desk.snapshot.node_flavor
+    owned = [promise for promise in desk.promises.all if promise.owner is not None]
+    queues = [np.unique(node_flavor[promise.amounts.any(axis=0)]) for promise in owned]
+    for flavor in flavors:
+        most = max(most, sum(flavor in queue for queue in queues))
+    return most
