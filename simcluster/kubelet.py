@@ -75,6 +75,8 @@ class Kubelets:
             self._known.discard(uid_of(pod))
             self._stopping.pop(uid_of(pod), None)
             self._look[uid_of(pod)] = None
+            if is_deleting(pod) and phase_of(pod) == "Running":
+                self._plan_end(uid_of(pod), pod)  # it may have ended before it was told to stop
 
     def _pod(self, uid: str) -> Stored | None:
         found = self._world.store.by_uid(uid)
@@ -212,13 +214,15 @@ class Kubelets:
 
     def _restart(self, uid: str, pod: Stored, name: str) -> None:
         """The same container once more, after its back-off, which is part of the wait."""
-        run = self._run_of(pod, name)
+        run, before = self._run_of(pod, name), _started(pod, name)
         due = self._world.clock.now() + _RESTART_SECONDS
 
         def again() -> None:
             now = self._pod(uid)
             if now is None or is_deleting(now) or phase_of(now) != "Running":
                 return
+            if _started(now, name) != before:
+                return  # another timer of the same run was first
             at = self._world.clock.stamp()
             status = restarted(now, name, exit_code=run.exit_code, at=at)
             self._plan_end(uid, self._write_status(now, status))
@@ -281,6 +285,12 @@ class Kubelets:
 
     def _write_status(self, pod: Stored, status: Obj) -> Stored:
         return self._world.store.change(PODS, pod, lambda new: new.update(status=status))
+
+
+def _started(pod: Obj, name: str) -> str:
+    """When a container's present run began, or "" when it does not run."""
+    own = next(s for s in pod["status"]["containerStatuses"] if s["name"] == name)
+    return str((own["state"].get("running") or {}).get("startedAt", ""))
 
 
 def _address(node: Obj | None) -> str:

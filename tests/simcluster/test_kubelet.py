@@ -210,3 +210,20 @@ def test_a_node_made_by_hand_has_as_many_gpus_as_it_says(kube, pod):
 
     assert kube.pods()["a"]["metadata"]["annotations"][DEVICES] == "0,1"
     assert kube.pods()["a"]["status"]["phase"] == "Running"
+
+
+def test_a_node_that_comes_back_reports_when_its_pods_really_ended(kube, pod):
+    for name, seconds in (("short", 60), ("long", 9999)):
+        kube.create(PODS, annotated(pod(name, nodeName="h100-sxm-01"), run_seconds=seconds))
+    kube.step(5)
+
+    kube.cluster.fault("node-down", node="h100-sxm-01")
+    kube.step(200)
+    silent = kube.pods()["short"]["status"]["phase"]
+    kube.cluster.fault("node-up", node="h100-sxm-01")
+    kube.step(1)
+
+    ended = state_of(kube.pods()["short"])["terminated"]
+    assert silent == "Running"
+    assert (ended["exitCode"], ended["finishedAt"]) == (0, "2026-01-05T08:01:02Z")
+    assert kube.pods()["long"]["status"]["phase"] == "Running"
