@@ -67,12 +67,13 @@ class LiveGateway:
             self._create("/api/v1/namespaces", body)
 
     def ensure_gang(self, spec: GangSpec) -> None:
+        if self._create(_jobs_path(spec.namespace), manifest.gang_job(spec)):
+            return
         job = self._find(_job_path(spec.key))
-        if job is not None and _is_over(job) and _attempt_of(job) not in {"", str(spec.attempt)}:
+        if job is not None and _is_over(job) and int(_attempt_of(job)) < spec.attempt:
             self.delete_gang(spec.key)
-            job = None
-        if job is None:
-            self._create(_jobs_path(spec.namespace), manifest.gang_job(spec))
+            if self._create(_jobs_path(spec.namespace), manifest.gang_job(spec)):
+                return
             job = self._find(_job_path(spec.key))
         if job is None or job["metadata"].get("deletionTimestamp"):
             raise ClusterAway(f"the Job {spec.key.name} of before is still being removed")
@@ -200,13 +201,15 @@ class LiveGateway:
                 return None
             raise RefusedByCluster(str(error)) from error
 
-    def _create(self, path: str, body: Obj) -> None:
-        """Made, or there already."""
+    def _create(self, path: str, body: Obj) -> bool:
+        """Whether this call made it; False when one of that name was there."""
         try:
             self.wire.ask(Request(method="POST", path=path, body=body))
         except ApiError as error:
             if error.status != CONFLICT:
                 raise RefusedByCluster(str(error)) from error
+            return False
+        return True
 
     def _all(self, path: str, selector: str) -> Iterator[Obj]:
         try:

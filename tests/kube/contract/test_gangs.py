@@ -233,18 +233,32 @@ def test_a_gang_fails_with_its_first_member(cluster_api):
     assert cluster_api.await_outcome(spec) == ("failed", "BackoffLimitExceeded")
 
 
-def test_a_gang_that_has_ended_gives_way_to_its_next_attempt(cluster_api):
-    first = cluster_api.spec()
-    members = cluster_api.held(first)
+def ended(cluster_api, spec):
+    """The gang of `spec`, run to its end."""
+    members = cluster_api.held(spec)
     cluster_api.gateway.release_all(cluster_api.onto(members, cluster_api.nodes[0]))
-    cluster_api.await_phases(first, "bound", "bound")
-    cluster_api.provider.start_members(first.key)
-    cluster_api.await_phases(first, "running", "running")
-    cluster_api.provider.end_members(first.key)
-    cluster_api.await_outcome(first)
+    cluster_api.await_phases(spec, "bound", "bound")
+    cluster_api.provider.start_members(spec.key)
+    cluster_api.await_phases(spec, "running", "running")
+    cluster_api.provider.end_members(spec.key)
+    cluster_api.await_outcome(spec)
+    return spec
+
+
+def test_a_gang_that_has_ended_gives_way_to_its_next_attempt(cluster_api):
+    first = ended(cluster_api, cluster_api.spec())
 
     second = replace(first, attempt=2)
     cluster_api.ensure_soon(second)
     cluster_api.gateway.open_gang(second.key)
 
     assert [(m.rank, m.attempt) for m in cluster_api.waiting(second)] == [(0, 2), (1, 2)]
+
+
+def test_a_gang_that_has_ended_does_not_give_way_to_an_earlier_attempt(cluster_api):
+    second = ended(cluster_api, cluster_api.spec(attempt=2))
+
+    with pytest.raises(AttemptMoved):
+        cluster_api.gateway.ensure_gang(replace(second, attempt=1))
+
+    assert cluster_api.await_outcome(second) == ("complete", "CompletionsReached")
