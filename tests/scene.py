@@ -159,16 +159,8 @@ def _jobs(cluster, language, vision, people, nodes):
     ]
     jobs = {}
     for hours, (name, tenant, owner, state, places) in enumerate(plans, start=1):
-        jobs[name] = _job(
-            cluster,
-            tenant,
-            people[owner],
-            state,
-            places=places,
-            nodes=nodes,
-            name=name,
-            hours=hours,
-        )
+        placed = [(nodes[place], gpus) for place, gpus in places]
+        jobs[name] = _job(tenant, people[owner], state, placed=placed, name=name, hours=hours)
     reasons = [
         ("moe-128-experts", "no_room", {"missing": 4}),
         ("ablation-dropout", "quota_exhausted", {"asked": 8, "at": "nlp", "free": 2}),

@@ -86,11 +86,18 @@ def open_page(browser, client, live_server, scene):
 def test_every_page_is_clean(open_page, live_server, scene, theme, language, width):
     wrong = []
     tabs = {}
+
+    def hears_console(message):
+        wrong.append(message.text)
+
+    def hears_error(error):
+        wrong.append(str(error))
+
     for who, address in pages_of(scene):
         if who not in tabs:
             tabs[who] = open_page(who, theme=theme, language=language, width=width)
-            tabs[who].on("console", lambda message: wrong.append(message.text))
-            tabs[who].on("pageerror", lambda error: wrong.append(str(error)))
+            tabs[who].on("console", hears_console)
+            tabs[who].on("pageerror", hears_error)
         page = tabs[who]
         page.goto(live_server.url + address)
         found = page.evaluate(f"{AXE};({FIND})", WCAG)
