@@ -37,10 +37,7 @@ class StateFile:
     def __init__(self, path: Path) -> None:
         self._changed: dict[Row, Event] = {}
         try:
-            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.execute("PRAGMA synchronous=OFF")  # kill -9 loses nothing; a crash may
-            self._database.executescript(_SCHEMA)
+            self._database = _open(path)
         except sqlite3.Error as error:
             raise UsageError(f"--state: {path} cannot be used: {error}") from error
 
@@ -91,3 +88,18 @@ class StateFile:
     def _note(self, event: Event) -> None:
         row = (event.resource.id, namespace_of(event.obj), name_of(event.obj))
         self._changed[row] = event
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """The database in `path`, ours alone, with its tables."""
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1.0)
+    try:
+        database.execute("PRAGMA locking_mode=EXCLUSIVE")  # one cluster, one file
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=OFF")  # kill -9 loses nothing; a power cut may
+        database.executescript(_SCHEMA)
+        database.execute(_FACT, ("format", "1"))
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database

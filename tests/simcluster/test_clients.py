@@ -97,6 +97,17 @@ def test_kubectl_watches_until_a_condition_holds(kubectl, kube, pod):
     assert log.startswith("main: ")
 
 
+def test_kubectl_watches_a_pod_through_its_life(kubectl, kube, pod):
+    kube.cluster.set_clock(speed=100, frozen=False)
+    kube.create(PODS, pod(command=("sleep", "100")))
+
+    printed = kubectl("get", "pods", "--watch", "--request-timeout=4s")
+
+    seen = [row[:3] for row in rows(printed) if row[:1] == ["a"]]
+    assert seen[-1] == ["a", "0/1", "Completed"]
+    assert ["a", "1/1", "Running"] in seen
+
+
 def test_kubectl_makes_namespaces_and_config_maps(kubectl, kube):
     kubectl("create", "namespace", "team")
     kubectl("create", "configmap", "c", "--from-literal=a=1", "-n", "team")

@@ -145,3 +145,11 @@ def test_a_taken_port_is_named_with_the_way_out(capsys):
     assert status == 2
     assert f"port {port} of 127.0.0.1 cannot be used" in told
     assert "choose another with --port" in told
+
+
+def test_a_state_file_belongs_to_one_cluster_at_a_time(port, capsys, tmp_path):
+    state = str(tmp_path / "state.db")
+    with simcluster(port, "--state", state):
+        status = main(["--nodes", "1xL4:1", "--state", state])
+
+    assert (status, "database is locked" in capsys.readouterr().err) == (2, True)
