@@ -8,7 +8,8 @@ from kombu.exceptions import OperationalError
 
 logger = logging.getLogger(__name__)
 
-AGAIN_AFTER = 30  # seconds
+# Seconds that a message may wait for a worker; one that has not come by then may be lost.
+AGAIN_AFTER = 15
 # Once more at once: a pooled connection may be to a broker that has been restarted since.
 _ONCE_MORE = {"max_retries": 1, "interval_start": 0}
 
@@ -19,12 +20,11 @@ def send_on_commit(task_name: str, **kwargs: int | str) -> None:
 
 
 def send_again(task_name: str, **kwargs: int | str) -> None:
-    """As `send_on_commit`, for what may be queued already: not twice within AGAIN_AFTER.
+    """As `send_on_commit`, for what may be queued already: not within AGAIN_AFTER of the last time.
 
     So a queue that is long grows no longer by what waits in it.
     """
-    arguments = ",".join(f"{name}={value}" for name, value in sorted(kwargs.items()))
-    if cache.add(f"sent-again:{task_name}:{arguments}", 1, timeout=AGAIN_AFTER):
+    if cache.add(_mark(task_name, kwargs), 1, timeout=AGAIN_AFTER):
         send_on_commit(task_name, **kwargs)
 
 
@@ -32,5 +32,11 @@ def _send(task_name: str, kwargs: dict[str, int | str]) -> None:
     """A broker that is down delays the work; the beat finds it."""
     try:
         current_app.send_task(task_name, kwargs=kwargs, retry=True, retry_policy=_ONCE_MORE)
+        cache.set(_mark(task_name, kwargs), 1, timeout=AGAIN_AFTER)
     except OperationalError as error:
         logger.warning("%s was not queued, the beat will find it: %s", task_name, error)
+
+
+def _mark(task_name: str, kwargs: dict[str, int | str]) -> str:
+    """Where the cache keeps that this message was sent a moment ago."""
+    return f"sent:{task_name}:" + ",".join(f"{name}={kwargs[name]}" for name in sorted(kwargs))
