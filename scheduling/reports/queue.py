@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import Q
+
 from portal.core.clock import cluster_time
 from scheduling.models import Job
 from scheduling.reports.jobs import JobRow, job_row, with_rows
 from scheduling.reports.reasons import reason_text
+from scheduling.states import JobState
 from tenants.models import Tenant, User
 from topology.models import Cluster
 
@@ -48,6 +51,16 @@ def queue_of(cluster: Cluster) -> Queue:
     """The whole queue of `cluster`. One query that reads its index only."""
     waiting = Job.objects.waiting().filter(cluster=cluster).in_queue_order()
     return Queue(tuple(waiting.values_list("pk", "owner_id")))
+
+
+def position_of(job: Job) -> int | None:
+    """The place of `job` in its cluster's queue, from 1; None when it does not wait. One query."""
+    if job.state != JobState.QUEUED:
+        return None
+    as_urgent = Q(priority=job.priority)
+    earlier = Q(submitted_at=job.submitted_at, pk__lt=job.pk) | Q(submitted_at__lt=job.submitted_at)
+    ahead = Q(priority__gt=job.priority) | (as_urgent & earlier)
+    return 1 + Job.objects.waiting().filter(ahead, cluster=job.cluster).count()
 
 
 def jobs_at(places: Sequence[tuple[int, int]]) -> dict[int, Job]:

@@ -9,10 +9,11 @@ from portal.core.web import polled, signed_in, tag_of
 from scheduling.models import Job
 from scheduling.reports.job_detail import job_detail
 from scheduling.reports.jobs import job_row, with_rows
+from scheduling.reports.queue import position_of
 from scheduling.services.lifecycle import cancel_job
 from scheduling.states import FINAL
 from tenants.access import has_role
-from tenants.models import Role
+from tenants.models import PriorityClass, Role
 
 LOOK_EVERY = 5.0  # seconds
 MINUTE = 60
@@ -34,6 +35,8 @@ def job_page(request: HttpRequest, public_id: str) -> HttpResponse:
             "row": job_row(job, at=at),
             "detail": job_detail(job, at=at),
             "ended": ended,
+            "position": position_of(job),
+            "priority_name": _priority_name(job),
             "may_cancel": not ended and has_role(request.user, job.tenant, Role.RESEARCHER),
         },
         tag=tag_of(request, job.pk, job.version, moment),
@@ -55,6 +58,11 @@ def job_cancel(request: HttpRequest, public_id: str) -> HttpResponse:
         return redirect("job", public_id=public_id)
     row = job_row(job, at=clock.now(job.cluster))
     return render(request, "scheduling/job_cancel.html", {"job": job, "row": row})
+
+
+def _priority_name(job: Job) -> str:
+    names = PriorityClass.objects.filter(value=job.priority).values_list("name", flat=True)
+    return names.first() or ""
 
 
 def _visible_job(request: HttpRequest, public_id: str) -> Job:
