@@ -14,6 +14,7 @@ import django
 import environ
 from django.conf import settings
 from django.db import connection, connections
+from django.test.utils import setup_test_environment
 
 from portal.embedded import postgres
 
@@ -25,6 +26,7 @@ def throwaway_database():
     server = environ.Env.db_url_config(postgres.ensure_test_server(folder / "pg"))
     settings.DATABASES["default"].update(server)
     connections["default"].settings_dict.update(server)
+    setup_test_environment()
     connection.creation.create_test_db(verbosity=0)
     try:
         yield

@@ -40,7 +40,7 @@ class Figure:
             "most": self.most,
             "is_within": self.is_within,
             "protocol": self.protocol,
-            "machine": {"cores": os.cpu_count(), "system": platform.machine()},
+            "machine": machine(),
             "versions": versions(),
         }
 
@@ -48,6 +48,11 @@ class Figure:
         of = " ".join(self.of.values())
         verdict = "" if self.is_within else "  TOO MUCH"
         return f"{self.bench:9} {self.name:19} {self.value:9.3f} of {self.most:<6} {of}{verdict}"
+
+
+def machine():
+    """load: of the last minute; times measured beside other work say little."""
+    return {"cores": os.cpu_count(), "system": platform.machine(), "load": os.getloadavg()[0]}
 
 
 def versions():
