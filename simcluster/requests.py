@@ -103,7 +103,7 @@ def parse_target(path: str) -> Target:
     else:
         raise no_such_path()
     namespace = ""
-    is_inside = len(rest) > 2 or (group and len(rest) > 1)  # noqa: PLR2004
+    is_inside = len(rest) > 2 or (group and len(rest) > 1)  # noqa: PLR2004 - name and more
     if rest[0] == "namespaces" and is_inside and rest[2:3] not in (["status"], ["finalize"]):
         namespace, rest = rest[1], rest[2:]
     if not rest:
