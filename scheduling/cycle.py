@@ -30,7 +30,7 @@ def run(cluster_id: int, *, at: datetime) -> None:
     plan = plan_cycle(snapshot, policy)
 
     # 3. Doubt: a plan that breaks a rule is a bug of ours, and is not carried out.
-    if wrong := violations(snapshot, plan):
+    if wrong := violations(snapshot, plan, policy):
         raise AssertionError(f"unsound plan for cluster {cluster.slug}: {wrong}")
 
     # 4. Act: rows first; what Kubernetes must do is queued with them, in the same transaction.

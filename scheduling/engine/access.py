@@ -7,7 +7,7 @@ from scheduling.engine.charge import charges, least_parts
 from scheduling.engine.desk import Desk
 from scheduling.engine.horizon import duration_of
 from scheduling.engine.jobs import JobSpec, PlacedMember
-from scheduling.engine.quota import Books
+from scheduling.engine.quota import AnyBooks
 
 
 def flavors_of(desk: Desk, job: JobSpec) -> tuple[int, ...]:
@@ -15,7 +15,7 @@ def flavors_of(desk: Desk, job: JobSpec) -> tuple[int, ...]:
     return job.flavors or tuple(range(len(desk.snapshot.flavors)))
 
 
-def tiers(desk: Desk, job: JobSpec, books: Books) -> Iterator[tuple[int, ...]]:
+def tiers(desk: Desk, job: JobSpec, books: AnyBooks) -> Iterator[tuple[int, ...]]:
     """Sets of flavors to try in turn, each with quota for the whole gang.
 
     Preferred flavors are tried one by one; where any will do, all are tried at once.
@@ -32,7 +32,7 @@ def tiers(desk: Desk, job: JobSpec, books: Books) -> Iterator[tuple[int, ...]]:
         yield tuple(open_to_it)
 
 
-def allowance(books: Books, job: JobSpec, flavor: int) -> int:
+def allowance(books: AnyBooks, job: JobSpec, flavor: int) -> int:
     """Parts that `job` may use of a flavor; of borrowed quota none, if it is not preemptible."""
     available = books.available(job.tenant, flavor)
     if job.preemptible:
@@ -40,7 +40,9 @@ def allowance(books: Books, job: JobSpec, flavor: int) -> int:
     return min(available, books.within_nominal(job.tenant, flavor))
 
 
-def within_quota(desk: Desk, job: JobSpec, members: tuple[PlacedMember, ...], books: Books) -> bool:
+def within_quota(
+    desk: Desk, job: JobSpec, members: tuple[PlacedMember, ...], books: AnyBooks
+) -> bool:
     """Whether what the placed members really cost is available."""
     return all(
         parts <= allowance(books, job, flavor)

@@ -169,7 +169,8 @@ class _Cycle:
         desk = self.desk
         if desk.is_room_coming(job):
             _, soon = desk.view(job)
-            members = self.placer.find_on(soon, job, desk.soon_books, move=False)
+            start = desk.soon_at
+            members = self.placer.find_on(soon, job, desk.soon_books, start=start)
             if members is not None:
                 self._keep(job, members)
                 return True

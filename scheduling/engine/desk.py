@@ -8,13 +8,13 @@ from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
 from scheduling.engine.charge import charges
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.gang import amounts_of
-from scheduling.engine.horizon import Horizon, Stay, duration_of, end_of, grace_of
+from scheduling.engine.horizon import Horizon, Stay, duration_of, end_of
 from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember, RunningJob
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.plan import Decision, Reserve
 from scheduling.engine.policy import Policy
 from scheduling.engine.promises import Promise, Promises
-from scheduling.engine.quota import Books
+from scheduling.engine.quota import AnyBooks, Books, Tighter
 from scheduling.engine.snapshot import Block, HeldDevices, Snapshot
 
 
@@ -88,15 +88,33 @@ class Desk:
         now.cap(soon)
         return now, soon
 
+    def quota_now(self, job: JobSpec) -> AnyBooks:
+        """The quota that `job` may use now: what is kept for others is taken off."""
+        held = self.kept.get(job.id)
+        if len(self.kept) == (held is not None):
+            return self.books
+        soon = self.soon_books
+        if held is not None:
+            soon = soon.fork()
+            for flavor, parts in charges(self.fleet, job, held.members).items():
+                soon.charge(job.tenant, flavor, -parts)
+        return Tighter(self.books, soon)
+
     def open_nodes(self, job: JobSpec, flavors: tuple[int, ...]) -> BoolArray:
         """(N,) nodes of these flavors, or of all that `job` accepts, that may take it now."""
         suitable = self.fleet.suitable(flavors or job.flavors, job.service_class)
         return suitable & self.snapshot.node_open
 
-    def until(self, job: JobSpec) -> int:
-        """When `job` would end at the latest if it started now."""
+    def until(self, job: JobSpec, *, start: int | None = None) -> int:
+        """When `job` would end at the latest if it started now, or at `start`."""
         duration = duration_of(job, self.policy)
-        return NEVER if duration == NEVER else self.at + duration
+        start = self.at if start is None else start
+        return NEVER if duration == NEVER else start + duration
+
+    @property
+    def soon_at(self) -> int:
+        """When all that is told to stop now is gone at the latest."""
+        return self.at + self.policy.max_grace
 
     def start(self, job: PendingJob, members: tuple[PlacedMember, ...]) -> None:
         """Give a waiting job its members."""
@@ -141,7 +159,9 @@ class Desk:
         self._cap()
         if self.promises.all:
             self.promises.take(
-                amounts_of(self.fleet, job, members), self._kept_end(job), job.tenant
+                amounts_of(self.fleet, job, members),
+                self.until(job, start=self.soon_at),
+                job.tenant,
             )
         self.version += 1
 
@@ -196,12 +216,8 @@ class Desk:
         self.soon.take(job, held.members)
         for flavor, parts in charges(self.fleet, job, held.members).items():
             self.soon_books.charge(job.tenant, flavor, parts)
-        self.horizon.add(job, held.members, self._kept_end(job))
+        self.horizon.add(job, held.members, self.until(job, start=self.soon_at))
         self.kept[held.job] = held
-
-    def _kept_end(self, job: PendingJob) -> int:
-        duration = duration_of(job, self.policy)
-        return NEVER if duration == NEVER else self.at + self.policy.max_grace + duration
 
     def _cap(self) -> None:
         """Nothing is free now that is kept for somebody."""
@@ -238,8 +254,3 @@ def _devices(member: PlacedMember) -> list[tuple[str, int]]:
         *(("instance", row) for row in member.instances),
         *(("slot", row) for row in member.slots),
     ]
-
-
-def gone_by(desk: Desk, job: JobSpec) -> int:
-    """When a job that is told to stop now is gone at the latest."""
-    return desk.at + grace_of(job, desk.policy)

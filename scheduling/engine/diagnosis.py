@@ -20,7 +20,7 @@ from scheduling.engine.ledger import WHOLE_MILLI, Ledger
 from scheduling.engine.placing import Placer, blocking_promise, demand
 from scheduling.engine.plan import Number, Reason
 from scheduling.engine.promises import Promise
-from scheduling.engine.quota import Books
+from scheduling.engine.quota import AnyBooks
 from scheduling.engine.reserve import waits_for
 
 Numbers = tuple[tuple[str, Number], ...]
@@ -84,9 +84,11 @@ class Doctor:
     def why(self, job: PendingJob, blocker: PendingJob | None) -> Why:
         """Why `job`, which could start in principle, does not start now."""
         desk = self._desk
-        flavors = tuple(sorted({own for tier in tiers(desk, job, desk.books) for own in tier}))
+        flavors = tuple(
+            sorted({own for tier in tiers(desk, job, desk.quota_now(job)) for own in tier})
+        )
         if not flavors:
-            return self._quota_exhausted(job, desk.books)
+            return self._quota_exhausted(job, desk.quota_now(job))
         if self._version != desk.version:
             self._version, self._crowded = desk.version, {}
         key = demand(job, desk.at), flavors, desk.until(job), job.id in desk.kept
@@ -168,7 +170,7 @@ class Doctor:
             return None
         return Reason.BUDGET_EXHAUSTED, (("left", left), ("asked", asked))
 
-    def _quota_exhausted(self, job: PendingJob, books: Books) -> Why:
+    def _quota_exhausted(self, job: PendingJob, books: AnyBooks) -> Why:
         desk = self._desk
         asked = least_parts(desk.fleet, job)
         left = {flavor: allowance(books, job, flavor) for flavor in flavors_of(desk, job)}
@@ -223,7 +225,7 @@ class Doctor:
         ledger, _ = desk.view(job)
         met = blocking_promise(desk, job, ledger)
         if met is None:
-            return self._quota_exhausted(job, desk.books)
+            return self._quota_exhausted(job, desk.quota_now(job))
         if duration_of(job, desk.policy) == NEVER:
             at_most = self._longest(job)
             if at_most is not None:
@@ -237,7 +239,7 @@ class Doctor:
         spans = {own.start - desk.at for own in desk.promises.all if own.start > desk.at}
         for span in sorted(spans, reverse=True):
             shorter = replace(job, walltime_seconds=span)
-            if self._placer.find_on(ledger, shorter, desk.books, move=False) is not None:
+            if self._placer.find_on(ledger, shorter, desk.quota_now(job), start=desk.at):
                 return span
         return None
 

@@ -95,7 +95,9 @@ def _near(desk: Desk, gang: Gang) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """(N,) nodes that the gang may grow to: open until its end, in its domain and its flavors."""
     job = gang.job
     nodes = [member.node for member in gang.members]
-    near = desk.open_nodes(job, ()) & (desk.snapshot.node_closes_at >= gang.end)
+    own = np.unique(desk.snapshot.node_flavor[nodes])
+    near = desk.open_nodes(job, ()) & np.isin(desk.snapshot.node_flavor, own)
+    near = near & (desk.snapshot.node_closes_at >= gang.end)
     required = wish_of(job, desk.at).required
     if required is not None and nodes:
         domain = desk.fleet.domains(required)
@@ -115,10 +117,10 @@ def _within_allowance(desk: Desk, gang: Gang, group: int, before: Members) -> in
     if not parts or request.kind == Access.NONE:
         return job.groups[group].max_member
     used = charges(desk.fleet, job, before)
+    books = desk.quota_now(job)
     flavors = {int(desk.snapshot.node_flavor[member.node]) for member in gang.members}
     left = [
-        (allowance(desk.books, job, flavor) - used.get(flavor, 0)) // parts
-        for flavor in sorted(flavors)
+        (allowance(books, job, flavor) - used.get(flavor, 0)) // parts for flavor in sorted(flavors)
     ]
     return min(left, default=0)
 

@@ -263,7 +263,13 @@ class _Audit:
             except AssertionError:
                 yield f"job {hold.job} keeps what will not be free"
                 return
-            self._stays.append((NEVER, job, hold.keeps))
+            self._stays.append((self._kept_until(job), job, hold.keeps))
+
+    def _kept_until(self, job: PendingJob) -> int:
+        duration = duration_of(job, self._policy)
+        if duration == NEVER:
+            return NEVER
+        return self._snapshot.taken_at + self._policy.max_grace + duration
 
     def _promised(self, plan: Plan) -> Iterator[str]:
         """At the start of each reservation the GPUs that it names are free, others' taken off."""

@@ -12,7 +12,7 @@ from scheduling.engine.gang import Place, amounts_of, place_gang, wish_of
 from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.promises import Promise, nodes_of
-from scheduling.engine.quota import Books
+from scheduling.engine.quota import AnyBooks
 from scheduling.engine.reserve import move_promises
 
 Members = tuple[PlacedMember, ...]
@@ -74,7 +74,7 @@ class Placer:
         desk = self._desk
         if job.id in desk.kept:
             now, _ = desk.view(job)
-            return self.find_on(now, job, desk.books)
+            return self.find_on(now, job, desk.quota_now(job))
         if self.is_full(job) or self._is_delayed(job):
             return None
         members = self.find_on(desk.ledger, job, desk.books)
@@ -98,26 +98,28 @@ class Placer:
             delayed[key] = min(self._desk.until(job), delayed.get(key, NEVER))
 
     def find_on(
-        self, ledger: Ledger, job: PendingJob, books: Books, *, move: bool = True
+        self, ledger: Ledger, job: PendingJob, books: AnyBooks, *, start: int | None = None
     ) -> Members | None:
         """Where on `ledger` the gang fits, with quota in `books`, delaying no promise.
 
-        move: whether promises may move to other nodes for it, at the same instants.
+        start: when it would start at the latest, if not now. What starts now may make promises
+        move to other nodes, at the same instants.
         """
         desk = self._desk
         wish = wish_of(job, desk.at)
         for flavors in tiers(desk, job, books):
-            place = Place(open_until(desk, job, flavors, desk.at), wish)
-            members = self._beside_promises(ledger, job, place, move=move)
+            at = desk.at if start is None else start
+            place = Place(open_until(desk, job, flavors, at), wish)
+            members = self._beside_promises(ledger, job, place, start=start)
             if members is not None and within_quota(desk, job, members, books):
                 return members
         return None
 
     def _beside_promises(
-        self, ledger: Ledger, job: PendingJob, place: Place, *, move: bool
+        self, ledger: Ledger, job: PendingJob, place: Place, *, start: int | None
     ) -> Members | None:
         desk = self._desk
-        until = desk.until(job)
+        until = desk.until(job, start=start)
         met = desk.promises.against(until, job.tenant)
         if not met:
             return place_gang(ledger, job, place)
@@ -127,7 +129,7 @@ class Placer:
             return members
         within = desk.promises.within(until, job.tenant)
         members = place_gang(ledger, job, replace(place, within=within))
-        if members is not None or not move:
+        if members is not None or start is not None:
             return members
         return self._beside_moved(ledger, job, place)
 

@@ -281,7 +281,7 @@ class _Search:
         return not books.is_above_nominal(victim.job.tenant, flavor)
 
     def _find(self, ledger: Ledger, books: Books) -> tuple[PlacedMember, ...] | None:
-        return self._placer.find_on(ledger, self._job, books, move=False)
+        return self._placer.find_on(ledger, self._job, books, start=self._desk.soon_at)
 
 
 def _badness(victims: Sequence[Victim]) -> tuple[object, ...]:

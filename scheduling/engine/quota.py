@@ -155,6 +155,30 @@ class Books:
                 self._local[row][flavor] = max(0, self._subtree[row][flavor] - limit)
 
 
+class Tighter:
+    """Two states of the books at once: only what both allow is available."""
+
+    def __init__(self, now: Books, later: Books) -> None:
+        self._now = now
+        self._later = later
+
+    def available(self, tenant: int, flavor: int) -> int:
+        return min(self._now.available(tenant, flavor), self._later.available(tenant, flavor))
+
+    def within_nominal(self, tenant: int, flavor: int) -> int:
+        first = self._now.within_nominal(tenant, flavor)
+        return min(first, self._later.within_nominal(tenant, flavor))
+
+    def exhausted_at(self, tenant: int, flavor: int) -> int:
+        """The row of the tree whose limit it is, in the state that allows less."""
+        first = self._now.available(tenant, flavor)
+        tighter = self._now if first <= self._later.available(tenant, flavor) else self._later
+        return tighter.exhausted_at(tenant, flavor)
+
+
+AnyBooks = Books | Tighter
+
+
 def _children(parents: list[int]) -> list[list[int]]:
     children: list[list[int]] = [[] for _ in parents]
     for row, parent in enumerate(parents):

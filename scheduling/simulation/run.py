@@ -5,7 +5,6 @@ the cycle did ends at that same instant.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from scheduling.engine.arrays import NEVER
 from scheduling.engine.cycle import plan_cycle
@@ -21,13 +20,12 @@ from scheduling.engine.plan import (
     Shrink,
     Start,
 )
-from scheduling.engine.policy import Policy
 from scheduling.engine.scenario import Scenario, apply_event, values
 from scheduling.engine.scenario.events import finish, grace_of, lose_seats, stop_duration
 from scheduling.engine.scenario.render import Renderer
 from scheduling.engine.scenario.survey import Survey
 from scheduling.engine.scenario.world import Job, Keep, Seat, World
-from scheduling.engine.snapshot import GpuMode, Snapshot
+from scheduling.engine.snapshot import GpuMode
 
 MOST_CYCLES_AT_ONCE = 1000
 """More cycles at one instant than this mean that something never settles."""
@@ -268,11 +266,3 @@ def _next_end(job: Job) -> int:
 
 def _gpus_of(job: Job) -> int:
     return sum(len(seat.gpus) for seat in job.seats)
-
-
-def with_policy(policy: Policy, **changes: object) -> Policy:
-    """`policy` with some knobs set otherwise."""
-    return replace(policy, **changes)  # type: ignore[arg-type]
-
-
-__all__ = ["Snapshot", "simulate", "with_policy"]
