@@ -61,7 +61,18 @@ def _observe_member(cluster: Cluster, seen: MemberSeen) -> int | None:
     if seen.phase == MemberPhase.GONE and not member.pod_uid:
         return None  # of a pod that never was this member
     _write_member(member, seen)
-    return member.job_id
+    return member.job_id if _may_move_its_job(member) else None
+
+
+def _may_move_its_job(member: Member) -> bool:
+    """Whether the job may have to move: not for a pod on its way, nor for a start among others.
+
+    A gang runs once its last member does, so only that one's report looks at all the others.
+    """
+    if member.phase == MemberPhase.RUNNING:
+        gang = Member.objects.filter(job=member.job_id, attempt=member.attempt)
+        return not gang.filter(started_at=None).exclude(phase__in=ENDED_PHASES).exists()
+    return member.phase in ENDED_PHASES
 
 
 def _replaced(member: Member, seen: MemberSeen) -> int | None:
@@ -95,6 +106,8 @@ def note_gone(member: Member) -> None:
 
 def _observe_group(cluster: Cluster, seen: GroupSeen) -> int | None:
     """The job to settle, if the report told that one of its groups has ended."""
+    if not seen.outcome:
+        return None
     group = JobGroup.objects.filter(
         Q(outcome="") | ~Q(outcome_attempt=seen.attempt),
         job__cluster=cluster,
@@ -102,7 +115,7 @@ def _observe_group(cluster: Cluster, seen: GroupSeen) -> int | None:
         job__attempt=seen.attempt,
         name=seen.group,
     ).first()
-    if group is None or not seen.outcome:
+    if group is None:
         return None
     JobGroup.objects.filter(pk=group.pk).update(
         outcome=seen.outcome, outcome_reason=seen.reason[:80], outcome_attempt=seen.attempt
