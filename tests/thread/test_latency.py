@@ -1,6 +1,6 @@
 """How soon a submitted job is on its node, and how soon a thousand know where they stand.
 
-Real processes, speed 1, one worker. Not for a busy machine: bin/test --long tests/thread/test_latency.py
+Real processes, speed 1, one worker, and a machine with nothing else to do.
 """
 
 import math
