@@ -67,8 +67,11 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def feed_demo(self, *, rounds: int | None) -> None:
-        while (cluster := demo.demo_cluster()) is None:
-            time.sleep(1)  # the seed and the watcher are at work
+        if (cluster := demo.demo_cluster()) is None:
+            self.stdout.write("Waiting for the demo to be seeded and its nodes to be seen.")
+        while cluster is None:
+            time.sleep(1)
+            cluster = demo.demo_cluster()
         with advisory_lock(LockSpace.FEED, cluster.pk) as held:
             self.refuse_unless(held, cluster)
             coming = demo.next_round(cluster, at=this_second(cluster))
