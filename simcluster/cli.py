@@ -18,7 +18,7 @@ from simcluster.fleet import NodeSpec, parse_nodes, read_fleet
 from simcluster.http import App
 from simcluster.kubeconfig import write_kubeconfig
 from simcluster.persistence import StateFile
-from simcluster.server import Server
+from simcluster.server import Server, listen
 from simcluster.world import Options
 
 HOST = "127.0.0.1"
@@ -118,7 +118,7 @@ def _clock(given: argparse.Namespace) -> Clock:
 
 def _listen(port: int) -> socket.socket:
     try:
-        return socket.create_server((HOST, port))
+        return listen(HOST, port)
     except (OSError, OverflowError) as error:
         raise UsageError(
             f"port {port} of {HOST} cannot be used ({error}); choose another with --port, or 0 "

@@ -1,7 +1,6 @@
 """A simulated cluster in a thread of the calling process, for tests."""
 
 import json
-import socket
 import threading
 import time
 import urllib.request
@@ -17,7 +16,7 @@ from simcluster.fleet import parse_nodes
 from simcluster.http import App
 from simcluster.kubeconfig import write_kubeconfig
 from simcluster.objects import Obj
-from simcluster.server import Server
+from simcluster.server import Server, listen
 from simcluster.world import Options
 
 TOKEN = "simcluster-test-token"  # noqa: S105 - of a server that lives as long as a test
@@ -74,7 +73,7 @@ def running_cluster(
     """A cluster on a free port of loopback; its clock starts at `start`, RFC 3339."""
     cluster = Cluster(Clock(seconds_of(start), speed=speed, frozen=frozen), options=options)
     cluster.found(parse_nodes(nodes))
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listen("127.0.0.1", 0)
     server = Server(App(cluster, token=TOKEN))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
