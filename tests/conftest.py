@@ -19,6 +19,7 @@ os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # playwright runs a 
 def throwaway():
     """A short-named folder for this run's servers."""
     folder = Path(tempfile.mkdtemp(prefix="muster-test-"))
+    folder.chmod(0o711)  # PostgreSQL runs as another user than root, and must reach its own
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
