@@ -9,10 +9,10 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseNotModified
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
@@ -20,6 +20,7 @@ from django.utils.translation import get_language
 
 STOP_POLLING = 286  # htmx swaps the answer in and asks no more
 P = ParamSpec("P")
+T = TypeVar("T")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
@@ -76,6 +77,27 @@ def signed_in(view: View[P]) -> View[P]:
         return redirect_to_login(request.get_full_path())
 
     return cast("View[P]", guarded)
+
+
+def found(
+    find: Callable[..., T], *methods: str
+) -> Callable[[Callable[[HttpRequest, T], HttpResponse]], Callable[..., HttpResponse]]:
+    """The view of one thing that `find` finds, or answers 404, for people who are signed in.
+
+    The thing is looked for before the method is, so no method tells a stranger that it is there.
+    """
+
+    def decorate(view: Callable[[HttpRequest, T], HttpResponse]) -> Callable[..., HttpResponse]:
+        @wraps(view)
+        def guarded(request: HttpRequest, **ids: str) -> HttpResponse:
+            thing = find(request, **ids)
+            if request.method not in methods:
+                return HttpResponseNotAllowed(methods)
+            return view(request, thing)
+
+        return signed_in(guarded)
+
+    return decorate
 
 
 def is_fragment(request: HttpRequest) -> bool:

@@ -2,10 +2,9 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
 
 from portal.core import clock
-from portal.core.web import polled, signed_in, tag_of
+from portal.core.web import found, polled, tag_of
 from scheduling.models import Job
 from scheduling.reports.job_detail import job_detail
 from scheduling.reports.jobs import job_row, with_rows
@@ -19,11 +18,13 @@ LOOK_EVERY = 5.0  # seconds
 MINUTE = 60
 
 
-@require_safe
-@signed_in
-def job_page(request: HttpRequest, public_id: str) -> HttpResponse:
+def _visible_job(request: HttpRequest, public_id: str) -> Job:
+    return get_object_or_404(with_rows(Job.objects.visible_to(request.user)), public_id=public_id)
+
+
+@found(_visible_job, "GET", "HEAD")
+def job_page(request: HttpRequest, job: Job) -> HttpResponse:
     """One job: its state and why, its members, its events."""
-    job = _visible_job(request, public_id)
     at = clock.now(job.cluster)
     ended = job.state in FINAL
     moment = 0 if ended else int(at.timestamp()) // MINUTE
@@ -45,17 +46,15 @@ def job_page(request: HttpRequest, public_id: str) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
-def job_cancel(request: HttpRequest, public_id: str) -> HttpResponse:
+@found(_visible_job, "GET", "HEAD", "POST")
+def job_cancel(request: HttpRequest, job: Job) -> HttpResponse:
     """Asks first; then cancels."""
-    job = _visible_job(request, public_id)
     if request.method == "POST":
         cancel_job(job, by=request.user, at=clock.now(job.cluster))
         messages.success(request, _("Job %(job)s is being cancelled.") % {"job": job.name})
-        return redirect("job", public_id=public_id)
+        return redirect("job", public_id=job.public_id)
     if job.state in FINAL:
-        return redirect("job", public_id=public_id)
+        return redirect("job", public_id=job.public_id)
     row = job_row(job, at=clock.now(job.cluster))
     return render(request, "scheduling/job_cancel.html", {"job": job, "row": row})
 
@@ -63,7 +62,3 @@ def job_cancel(request: HttpRequest, public_id: str) -> HttpResponse:
 def _priority_name(job: Job) -> str:
     names = PriorityClass.objects.filter(value=job.priority).values_list("name", flat=True)
     return names.first() or ""
-
-
-def _visible_job(request: HttpRequest, public_id: str) -> Job:
-    return get_object_or_404(with_rows(Job.objects.visible_to(request.user)), public_id=public_id)

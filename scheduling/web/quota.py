@@ -5,7 +5,7 @@ from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from portal.core.web import signed_in
+from portal.core.web import found, signed_in
 from scheduling.models import Job
 from scheduling.reports.jobs import JobRow, job_rows, with_rows
 from scheduling.reports.quota_use import PersonUse, people_in_use, tenants_in_use
@@ -31,11 +31,13 @@ def quota(request: HttpRequest) -> HttpResponse:
     return render(request, "scheduling/quota.html", {"uses": tenants_in_use(tenants)})
 
 
-@require_safe
-@signed_in
-def tenant_page(request: HttpRequest, slug: str) -> HttpResponse:
+def _visible_tenant(request: HttpRequest, slug: str) -> Tenant:
+    return get_object_or_404(Tenant.objects.visible_to(request.user), slug=slug)
+
+
+@found(_visible_tenant, "GET", "HEAD")
+def tenant_page(request: HttpRequest, tenant: Tenant) -> HttpResponse:
     """One tenant: quota and use by flavor, people, what runs and waits."""
-    tenant = get_object_or_404(Tenant.objects.visible_to(request.user), slug=slug)
     (use,) = tenants_in_use([tenant])
     shown = {
         "tenant": tenant,
