@@ -11,7 +11,7 @@ from scheduling.engine.horizon import end_of
 from scheduling.engine.jobs import PendingJob, PlacedMember
 from scheduling.engine.layouts import find_repartition
 from scheduling.engine.order import Queue
-from scheduling.engine.placing import Placer, demand
+from scheduling.engine.placing import Placer
 from scheduling.engine.plan import (
     Decision,
     Grow,
@@ -24,7 +24,7 @@ from scheduling.engine.plan import (
     Start,
 )
 from scheduling.engine.policy import Policy
-from scheduling.engine.preemption import make_room, merged
+from scheduling.engine.preemption import RoomMaker, merged
 from scheduling.engine.quality import quality_of
 from scheduling.engine.reserve import count_reserved, earliest, promise
 from scheduling.engine.snapshot import Snapshot
@@ -54,6 +54,7 @@ class _Cycle:
         self.dependencies = Dependencies(snapshot)
         self.doctor = Doctor(self.desk, self.placer)
         self.queue = Queue(self.desk)
+        self.room_maker = RoomMaker(self.desk, self.placer)
         self._started: dict[int, int] = {}
         self._waiting: list[PendingJob] = []
         self._vain: set[object] = set()
@@ -178,7 +179,7 @@ class _Cycle:
             desk.unkeep(job)
         if self._tried_in_vain(job):
             return False
-        room = make_room(desk, self.placer, job)
+        room = self.room_maker.make_room(job)
         if room is None:
             self._vain.add(self._effort(job))
             return False
@@ -197,7 +198,7 @@ class _Cycle:
     def _effort(self, job: PendingJob) -> object:
         """Jobs of equal effort fail alike to make room, as long as none comes free."""
         desk = self.desk
-        return demand(job, desk.at), job.tenant, job.priority, job.standby, desk.until(job)
+        return desk.kind(job), job.tenant, job.priority, job.standby, desk.until(job)
 
     def _tried_in_vain(self, job: PendingJob) -> bool:
         if self._vain_at != self.desk.roomier:
@@ -248,10 +249,10 @@ class _Cycle:
         """The earlier waiting job that nothing of this tenant, or of anybody, may overtake."""
         desk = self.desk
         strict = desk.policy.strict
+        if not strict and not desk.snapshot.tenant_strict[job.tenant]:
+            return None
         for other in self._waiting:
-            if not strict and not (
-                other.tenant == job.tenant and desk.snapshot.tenant_strict[job.tenant]
-            ):
+            if not strict and other.tenant != job.tenant:
                 continue
             if not other.flavors or not job.flavors or set(other.flavors) & set(job.flavors):
                 return other

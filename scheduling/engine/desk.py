@@ -1,15 +1,16 @@
 """The state of a cycle: what has been decided so far, and what is left for those who come later."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
 from scheduling.engine.charge import charges
 from scheduling.engine.fleet import Fleet
-from scheduling.engine.gang import amounts_of
+from scheduling.engine.gang import amounts_of, wish_of
 from scheduling.engine.horizon import Horizon, Stay, duration_of, end_of
-from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember, RunningJob
+from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember, RunningJob, ServiceClass
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.plan import Decision, Reserve
 from scheduling.engine.policy import Policy
@@ -40,10 +41,14 @@ class Desk:
         self.roomier = 0
         self.reserved = {}
         self.budget: list[int] = snapshot.tenant_budget.tolist()
+        self._pending = {job.id: job for job in snapshot.pending}
         self.running = {job.id: job for job in snapshot.running if not job.stopping}
         self.changed: set[int] = set()
         self.recut: set[int] = set()
         self.leaving: dict[int, list[PlacedMember]] = {}
+        self._kinds: dict[tuple[Any, ...], int] = {}
+        self._kind_of: dict[int, int] = {}
+        self._open: dict[tuple[tuple[int, ...], ServiceClass], BoolArray] = {}
         self._raw = Ledger(self.fleet)
         self.soon = self._raw.fork()
         self.books = Books(snapshot.quotas)
@@ -74,8 +79,15 @@ class Desk:
             if held.job in pending and (held.until > self.at or held.job in stopping):
                 yield held
 
+    def kind(self, job: JobSpec) -> int:
+        """A number that jobs share which fit into the same room."""
+        if job.id not in self._kind_of:
+            key = _demand(job, self.at)
+            self._kind_of[job.id] = self._kinds.setdefault(key, len(self._kinds))
+        return self._kind_of[job.id]
+
     def job(self, job_id: int) -> PendingJob:
-        return next(job for job in self.snapshot.pending if job.id == job_id)
+        return self._pending[job_id]
 
     def view(self, job: PendingJob) -> tuple[Ledger, Ledger]:
         """What is free for `job` now, and soon: what is kept for it included."""
@@ -102,8 +114,10 @@ class Desk:
 
     def open_nodes(self, job: JobSpec, flavors: tuple[int, ...]) -> BoolArray:
         """(N,) nodes of these flavors, or of all that `job` accepts, that may take it now."""
-        suitable = self.fleet.suitable(flavors or job.flavors, job.service_class)
-        return suitable & self.snapshot.node_open
+        key = flavors or job.flavors, job.service_class
+        if key not in self._open:
+            self._open[key] = self.fleet.suitable(*key) & self.snapshot.node_open
+        return self._open[key]
 
     def until(self, job: JobSpec, *, start: int | None = None) -> int:
         """When `job` would end at the latest if it started now, or at `start`."""
@@ -246,6 +260,19 @@ class Desk:
             if job.tenant == tenant:
                 used += amounts_of(self.fleet, job, job.members)
         return used
+
+
+def _demand(job: JobSpec, at: int) -> tuple[Any, ...]:
+    """What decides where `job` fits."""
+    return (
+        job.groups,
+        job.flavors,
+        job.gpu_memory_mib,
+        job.min_total,
+        job.island,
+        job.service_class,
+        wish_of(job, at),
+    )
 
 
 def _devices(member: PlacedMember) -> list[tuple[str, int]]:

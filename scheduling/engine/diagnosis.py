@@ -17,7 +17,7 @@ from scheduling.engine.horizon import duration_of
 from scheduling.engine.jobs import Access, Group, JobSpec, Level, PendingJob, Request
 from scheduling.engine.layouts import can_be_cut, profile_to_cut
 from scheduling.engine.ledger import WHOLE_MILLI, Ledger
-from scheduling.engine.placing import Placer, blocking_promise, demand
+from scheduling.engine.placing import Placer, blocking_promise
 from scheduling.engine.plan import Number, Reason
 from scheduling.engine.promises import Promise
 from scheduling.engine.quota import AnyBooks
@@ -36,7 +36,7 @@ class Doctor:
     def __init__(self, desk: Desk, placer: Placer) -> None:
         self._desk = desk
         self._placer = placer
-        self._impossible: dict[Any, Why | None] = {}
+        self._impossible: dict[int, Why | None] = {}
         self._crowded: dict[Any, Why] = {}
         self._version = -1
 
@@ -75,7 +75,7 @@ class Doctor:
 
     def impossible(self, job: PendingJob) -> Why | None:
         """Why no state of this cluster, of its tenant's quota or its budget lets `job` start."""
-        key = demand(job, 0)
+        key = self._desk.kind(job)
         if key not in self._impossible:
             self._impossible[key] = self._unfit(job)
         why = self._impossible[key] or self._over_ceiling(job) or self._over_budget(job)
@@ -91,7 +91,7 @@ class Doctor:
             return self._quota_exhausted(job, desk.quota_now(job))
         if self._version != desk.version:
             self._version, self._crowded = desk.version, {}
-        key = demand(job, desk.at), flavors, desk.until(job), job.id in desk.kept
+        key = desk.kind(job), flavors, desk.until(job), job.id in desk.kept
         if key not in self._crowded:
             found = self._room(job, flavors)
             if found is None:

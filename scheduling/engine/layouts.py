@@ -30,6 +30,8 @@ def can_be_cut(desk: Desk, job: JobSpec) -> bool:
 
 def profile_to_cut(desk: Desk, ledger: Ledger, job: JobSpec) -> str | None:
     """The profile that is missing and that an idle board could be cut into, or None."""
+    if not _slices_of(job):
+        return None
     allowed = desk.open_nodes(job, ())
     idle = _idle(desk, ledger) & allowed[desk.snapshot.gpu_node]
     for name in _missing(ledger, job, allowed):
@@ -42,6 +44,8 @@ def profile_to_cut(desk: Desk, ledger: Ledger, job: JobSpec) -> str | None:
 
 def find_repartition(desk: Desk, job: PendingJob) -> tuple[Repartition, ...] | None:
     """New layouts of idle boards, in node and GPU order, that give `job` its slices; or None."""
+    if not _slices_of(job):
+        return None
     allowed = desk.open_nodes(job, ())
     missing = _missing(desk.ledger, job, allowed)
     if not missing or any(_other_kind(job)):

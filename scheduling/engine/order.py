@@ -64,24 +64,24 @@ class Queue:
         for job in in_order(pending):
             lines.setdefault(job.tenant, _Line(self._desk)).jobs.append(job)
         shares = Shares(self._desk.snapshot, self._desk.books, self._desk.policy.history_weight)
-        heap = [(lines[tenant].key(shares), tenant) for tenant in sorted(lines)]
+        asked = dict.fromkeys(lines, 0)  # an entry of the heap counts if it was the last asked for
+        heap = [(lines[tenant].key(shares), tenant, 0) for tenant in sorted(lines)]
         heapify(heap)
         while heap:
-            if self._changed:
-                changed, self._changed = self._affected(self._changed), set()
-                heap = [
-                    (lines[tenant].key(shares) if tenant in changed else key, tenant)
-                    for key, tenant in heap
-                ]
-                heapify(heap)
-            _, tenant = heappop(heap)
-            line = lines[tenant]
-            yield line.pop()
-            if line:
-                heappush(heap, (line.key(shares), tenant))
+            _, tenant, number = heappop(heap)
+            if number != asked[tenant]:
+                continue
+            yield lines[tenant].pop()
+            changed, self._changed = self._affected(self._changed), set()
+            for other in sorted({tenant, *changed} & lines.keys()):
+                asked[other] += 1
+                if lines[other]:
+                    heappush(heap, (lines[other].key(shares), other, asked[other]))
 
     def _affected(self, tenants: set[int]) -> set[int]:
         """Tenants whose place may change with these: those under the same root."""
+        if not tenants:
+            return tenants
         books = self._desk.books
         everybody = range(len(self._desk.snapshot.tenant_ids))
         if len({books.root(tenant) for tenant in everybody}) == 1:

@@ -1,7 +1,6 @@
 """Whether a job can start now, and where: room, quota, windows, and what is promised to others."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -9,26 +8,13 @@ from scheduling.engine.access import open_until, tiers, within_quota
 from scheduling.engine.arrays import NEVER, IntArray
 from scheduling.engine.desk import Desk
 from scheduling.engine.gang import Place, amounts_of, place_gang, wish_of
-from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember
+from scheduling.engine.jobs import PendingJob, PlacedMember
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.promises import Promise, nodes_of
 from scheduling.engine.quota import AnyBooks
 from scheduling.engine.reserve import move_promises
 
 Members = tuple[PlacedMember, ...]
-
-
-def demand(job: JobSpec, at: int) -> tuple[Any, ...]:
-    """What decides where `job` fits: jobs of equal demand fit into the same room."""
-    return (
-        job.groups,
-        job.flavors,
-        job.gpu_memory_mib,
-        job.min_total,
-        job.island,
-        job.service_class,
-        wish_of(job, at),
-    )
 
 
 @dataclass(slots=True)
@@ -39,8 +25,8 @@ class Memory:
     """
 
     roomier: int = 0
-    full: set[tuple[Any, ...]] | None = None
-    delayed: dict[tuple[Any, ...], int] | None = None
+    full: set[int] | None = None
+    delayed: dict[tuple[int, int], int] | None = None
 
     def refresh(self, desk: Desk) -> None:
         if self.full is None or self.roomier != desk.roomier:
@@ -56,17 +42,14 @@ class Placer:
 
     def is_full(self, job: PendingJob) -> bool:
         """Whether nowhere in what is free now has `job` room, quota and promises apart."""
-        self._memory.refresh(self._desk)
-        key = demand(job, self._desk.at)
-        full = self._memory.full or set()
-        if key in full:
+        if self._is_known_full(job):
             return True
         desk = self._desk
         place = Place(desk.open_nodes(job, ()), wish_of(job, desk.at))
         if place_gang(desk.ledger, job, place) is not None:
             return False
         if self._memory.full is not None:
-            self._memory.full.add(key)
+            self._memory.full.add(desk.kind(job))
         return True
 
     def find(self, job: PendingJob) -> Members | None:
@@ -75,24 +58,27 @@ class Placer:
         if job.id in desk.kept:
             now, _ = desk.view(job)
             return self.find_on(now, job, desk.quota_now(job))
-        if self.is_full(job) or self._is_delayed(job):
+        if self._is_known_full(job) or self._is_delayed(job):
             return None
-        members = self.find_on(desk.ledger, job, desk.books)
-        if (
-            members is None
-            and desk.promises.all
-            and any(True for _ in tiers(desk, job, desk.books))
-        ):
+        books = desk.quota_now(job)
+        if not any(True for _ in tiers(desk, job, books)):
+            return None
+        members = self.find_on(desk.ledger, job, books)
+        if members is None and not self.is_full(job):
             self._remember_delay(job)
         return members
 
+    def _is_known_full(self, job: PendingJob) -> bool:
+        self._memory.refresh(self._desk)
+        return self._memory.full is not None and self._desk.kind(job) in self._memory.full
+
     def _is_delayed(self, job: PendingJob) -> bool:
-        key = (job.tenant, *demand(job, self._desk.at))
+        key = job.tenant, self._desk.kind(job)
         longest = (self._memory.delayed or {}).get(key)
         return longest is not None and self._desk.until(job) >= longest
 
     def _remember_delay(self, job: PendingJob) -> None:
-        key = (job.tenant, *demand(job, self._desk.at))
+        key = job.tenant, self._desk.kind(job)
         delayed = self._memory.delayed
         if delayed is not None:
             delayed[key] = min(self._desk.until(job), delayed.get(key, NEVER))

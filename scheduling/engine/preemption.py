@@ -45,18 +45,53 @@ class Room:
     members: tuple[PlacedMember, ...]
 
 
-def make_room(desk: Desk, placer: Placer, job: PendingJob) -> Room | None:
-    """The cheapest victims whose going lets `job` start, or None if there are none."""
-    search = _Search(desk, placer, job)
-    candidates: list[Victim] = []
-    for row in _rows(desk, job):
-        if not row:
-            continue
-        candidates += row
-        room = search.cheapest(candidates)
-        if room is not None:
-            return room
-    return None
+class RoomMaker:
+    """Finds victims in the running jobs of a cycle, which are sorted out once."""
+
+    def __init__(self, desk: Desk, placer: Placer) -> None:
+        self._desk = desk
+        self._placer = placer
+        running = list(desk.running.values())
+        self._elastic = sorted(
+            (job for job in running if job.is_elastic and surplus_members(job)),
+            key=lambda job: (job.priority, -job.started_at, -job.id),
+        )
+        self._stoppable = [job for job in running if _may_be_stopped(desk, job)]
+
+    def make_room(self, job: PendingJob) -> Room | None:
+        """The cheapest victims whose going lets `job` start, or None if there are none."""
+        if not self._elastic and not self._stoppable:
+            return None
+        search = _Search(self._desk, self._placer, job)
+        candidates: list[Victim] = []
+        for row in self._rows(job):
+            if not row:
+                continue
+            candidates += row
+            room = search.cheapest(candidates)
+            if room is not None:
+                return room
+        return None
+
+    def _rows(self, job: PendingJob) -> Iterator[list[Victim]]:
+        desk = self._desk
+        yield [
+            Victim(other, (member,), 0)
+            for other in self._elastic
+            if other.id not in desk.changed
+            for member in surplus_members(other)
+        ]
+        if job.standby:
+            return
+        stoppable = [other for other in self._stoppable if other.id not in desk.changed]
+        yield [_whole(desk, other) for other in stoppable if other.standby]
+        charged = [other for other in stoppable if not other.standby]
+        yield from _reclaimable(desk, job, charged)
+        yield [
+            _whole(desk, other)
+            for other in charged
+            if _outranks(desk, job, other) and not _takes_back(desk, other, job)
+        ]
 
 
 def work_lost(desk: Desk, job: RunningJob) -> int:
@@ -70,44 +105,12 @@ def work_lost(desk: Desk, job: RunningJob) -> int:
     return charged_gpus(desk.fleet, job, job.members) * (since + desk.policy.restart)
 
 
-def _rows(desk: Desk, job: PendingJob) -> Iterator[list[Victim]]:
-    yield _surplus(desk, job)
-    if job.standby:
-        return
-    stoppable = [
-        other
-        for other in desk.running.values()
-        if _may_be_stopped(desk, other) and other.id not in desk.changed
-    ]
-    yield [_whole(desk, other) for other in stoppable if other.standby]
-    yield from _reclaimable(desk, job, [other for other in stoppable if not other.standby])
-    yield [
-        _whole(desk, other)
-        for other in stoppable
-        if not other.standby and _outranks(desk, job, other) and not _takes_back(desk, other, job)
-    ]
-
-
 def _whole(desk: Desk, job: RunningJob) -> Victim:
     return Victim(job, _staying(job), work_lost(desk, job))
 
 
 def _staying(job: RunningJob) -> tuple[PlacedMember, ...]:
     return tuple(member for member in job.members if member not in job.stopping_members)
-
-
-def _surplus(desk: Desk, job: PendingJob) -> list[Victim]:
-    """Members above the minimum, one by one from the highest rank down, the youngest gang first."""
-    del job
-    rows: list[Victim] = []
-    youngest_first = sorted(
-        desk.running.values(), key=lambda own: (own.priority, -own.started_at, -own.id)
-    )
-    for other in youngest_first:
-        if not other.is_elastic or other.id in desk.changed:
-            continue
-        rows += [Victim(other, (member,), 0) for member in surplus_members(other)]
-    return rows
 
 
 def surplus_members(job: RunningJob) -> list[PlacedMember]:
@@ -174,7 +177,7 @@ def _reclaimable(
         for flavor in job.flavors or range(len(desk.snapshot.flavors))
         if books.is_limited(job.tenant) and books.within_nominal(job.tenant, flavor) >= asked
     ]
-    if not flavors or not asked:
+    if not flavors or not asked or not stoppable:
         return
     shares = Shares(desk.snapshot, books, desk.policy.history_weight)
     lenders = [

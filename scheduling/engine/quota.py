@@ -24,6 +24,7 @@ class Books:
         self._subtree: list[list[int]] = [row.copy() for row in self.nominal]
         self._local = [[0] * len(row) for row in self.nominal]
         self._children = _children(self._parent)
+        self._ceilings: dict[tuple[int, int], int] = {}
         for row in self._bottom_up():
             self._sum_up(row)
         self.usage: list[list[int]] = [[0] * len(row) for row in self.nominal]
@@ -62,9 +63,11 @@ class Books:
         """Parts that `tenant` could use if nobody else used any."""
         if not self._limited[tenant]:
             return UNLIMITED
-        empty = self.fork()
-        empty.usage = [[0] * len(row) for row in self.usage]
-        return empty.available(tenant, flavor)
+        if (tenant, flavor) not in self._ceilings:
+            empty = self.fork()
+            empty.usage = [[0] * len(row) for row in self.usage]
+            self._ceilings[tenant, flavor] = empty.available(tenant, flavor)
+        return self._ceilings[tenant, flavor]
 
     def within_nominal(self, tenant: int, flavor: int) -> int:
         """Parts that `tenant` may still use without borrowing."""

@@ -2,6 +2,8 @@
 
 from fractions import Fraction
 
+import numpy as np
+
 from scheduling.engine.quota import Books
 from scheduling.engine.snapshot import PARTS_PER_GPU, UNKNOWN, Snapshot
 
@@ -32,12 +34,18 @@ class Shares:
         past = self._past_of(row) * self._history_milli / MILLI if self._history_milli else 0
         return (present + past) / self._weight[row]
 
-    def path(self, tenant: int, extra: dict[int, int] | None = None) -> tuple[Fraction, ...]:
-        """Shares from the topmost cohort down to `tenant`: they are compared level by level."""
+    def path(
+        self, tenant: int, extra: dict[int, int] | None = None
+    ) -> tuple[tuple[float, Fraction], ...]:
+        """Shares from the topmost cohort down to `tenant`: they are compared level by level.
+
+        Each as a float, which is quick to compare and never in another order, then exactly.
+        """
         rows = [tenant]
         while (parent := self._books.parent(rows[-1])) != UNKNOWN:
             rows.append(parent)
-        return tuple(self.of(row, extra) for row in reversed(rows))
+        shares = [self.of(row, extra) for row in reversed(rows)]
+        return tuple((float(share), share) for share in shares)
 
     def _part(self, row: int, flavor: int, extra: int) -> Fraction:
         books = self._books
@@ -67,7 +75,7 @@ class Shares:
 
 def _capacity(snapshot: Snapshot) -> list[int]:
     """Parts of all GPUs, by flavor."""
-    capacity = [0] * len(snapshot.flavors)
-    for flavor in snapshot.node_flavor[snapshot.gpu_node].tolist():
-        capacity[flavor] += PARTS_PER_GPU
+    flavor = snapshot.node_flavor[snapshot.gpu_node]
+    gpus = np.bincount(flavor, minlength=len(snapshot.flavors))
+    capacity: list[int] = (gpus * PARTS_PER_GPU).tolist()
     return capacity
