@@ -141,6 +141,10 @@ class Walk:
         for placement in Placement.objects.active().prefetch_related("members"):
             phases = {member.phase for member in placement.members.all()}
             assert phases - ENDED_PHASES, "a placement outlives its members"
+        alive = Member.objects.exclude(phase__in=ENDED_PHASES)
+        assert not alive.exclude(placement__in=Placement.objects.active()), (
+            "a member outlives its placement"
+        )
         assert not PlacementGpu.objects.active().exclude(
             placement__in=Placement.objects.active()
         ), "a device outlives its placement"
