@@ -69,7 +69,7 @@ class MembershipAdmin(admin.ModelAdmin):
         request: HttpRequest,
         obj: Membership,
         form: ModelForm,
-        change: bool,  # noqa: FBT001
+        change: bool,  # noqa: FBT001 - Django's signature
     ) -> None:
         if change:
             stored = Membership.objects.select_related("tenant", "user").get(pk=obj.pk)
@@ -98,7 +98,7 @@ class QuotaAdmin(AuditedAdmin):
         request: HttpRequest,
         obj: Quota,
         form: ModelForm,
-        change: bool,  # noqa: FBT001
+        change: bool,  # noqa: FBT001 - Django's signature
     ) -> None:
         if obj.tenant is None:
             super().save_model(request, obj, form, change)

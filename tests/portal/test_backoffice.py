@@ -17,7 +17,7 @@ from tests.factories import (
     UserFactory,
 )
 
-MODELS = [model for model in admin.site._registry if model.__module__ != "django"]  # noqa: SLF001
+MODELS = [model for model in admin.site._registry if model.__module__ != "django"]  # noqa: SLF001 - Django's own name
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def office(db):
 
 
 def page(model, name, *args):
-    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{name}", args=args)  # noqa: SLF001
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{name}", args=args)  # noqa: SLF001 - Django's own name
 
 
 @pytest.fixture
