@@ -1,7 +1,8 @@
 """What will be free later: who holds what now, and until when at the latest."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from scheduling.engine.fleet import Fleet
 from scheduling.engine.jobs import Access, JobSpec, PlacedMember, RunningJob, ServiceClass
 from scheduling.engine.ledger import WHOLE_MILLI, Freed, Ledger
 from scheduling.engine.policy import EndEstimate, Policy
+
+MOST_TABLES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +53,21 @@ def end_of(job: RunningJob, policy: Policy, at: int) -> int:
 
 
 class Horizon:
-    """Stays in order of their ends, and the ledger at any later instant."""
+    """Who stays until when, and the ledger at any later instant.
+
+    Stays are turned into arrays once: those known from the start together, later ones as they come.
+    """
 
     def __init__(self, fleet: Fleet, stays: Iterable[Stay]) -> None:
         self._fleet = fleet
         self._stays = list(stays)
-        self._table: _Table | None = None
+        self._tables: tuple[_Table, ...] = ()
+        self._fresh = list(self._stays)
 
     def add(self, job: JobSpec, members: tuple[PlacedMember, ...], end: int) -> None:
-        self._stays.append(Stay(job, members, end))
-        self._table = None
+        stay = Stay(job, members, end)
+        self._stays.append(stay)
+        self._fresh.append(stay)
 
     def drop(self, job_id: int, members: Sequence[PlacedMember] | None = None) -> None:
         """Forget all members of a job, or only `members`: they are on their way out."""
@@ -69,13 +77,15 @@ class Horizon:
             if stay.job.id == job_id and members is not None:
                 left = tuple(member for member in stay.members if member not in members)
             if left:
-                kept.append(Stay(stay.job, left, stay.end))
-        self._stays = kept
-        self._table = None
+                kept.append(stay if len(left) == len(stay.members) else replace(stay, members=left))
+        self._stays, self._fresh, self._tables = kept, list(kept), ()
 
     def fork(self) -> "Horizon":
         """A copy that goes its own way."""
-        return Horizon(self._fleet, self._stays)
+        self._tabulate()
+        twin = Horizon(self._fleet, ())
+        twin._stays, twin._tables = list(self._stays), self._tables
+        return twin
 
     def endless(self) -> list[Stay]:
         """Stays that nothing ends."""
@@ -88,59 +98,92 @@ class Horizon:
 
     def at(self, ledger: Ledger, instant: int) -> Ledger:
         """A fork of `ledger` in which all is given back that ends by `instant`."""
-        if self._table is None:
-            self._table = _Table(self._fleet, self._stays)
+        self._tabulate()
         later = ledger.fork()
-        later.give_back(self._table.freed(instant))
+        for table in self._tables:
+            later.give_back(table.freed(instant))
         return later
 
+    def _tabulate(self) -> None:
+        if not self._fresh:
+            return
+        tables = (*self._tables, tabulated(self._fleet, self._fresh))
+        if len(tables) > MOST_TABLES:
+            tables = (tables[0], _joined(tables[1:]))
+        self._tables, self._fresh = tables, []
 
+
+@dataclass(frozen=True, slots=True)
 class _Table:
-    """The stays as arrays, one row per member and one per device."""
+    """Stays as arrays: a column per member, per GPU, per MIG instance and per share slot.
 
-    def __init__(self, fleet: Fleet, stays: Sequence[Stay]) -> None:
-        rows: list[tuple[int, int, int]] = []
-        needs: list[IntArray] = []
-        gpus: list[tuple[int, int, int, int]] = []
-        instances: list[tuple[int, int]] = []
-        slots: list[tuple[int, int]] = []
-        nothing = np.zeros(len(fleet.snapshot.resources), dtype=np.int64)
-        for stay in stays:
-            alone = int(stay.job.service_class == ServiceClass.LATENCY_CRITICAL)
-            for member in stay.members:
-                request = stay.job.groups[member.group].request
-                rows.append((stay.end, member.node, alone))
-                vector = fleet.vector(request)
-                needs.append(nothing if vector is None else vector)
-                part = request.kind == Access.FRACTION
-                milli = request.gpu_milli if part else WHOLE_MILLI
-                memory = request.gpu_memory_mib
-                gpus += [(stay.end, gpu, milli, memory * part) for gpu in member.gpus]
-                instances += [(stay.end, row) for row in member.instances]
-                slots += [(stay.end, row) for row in member.slots]
-                gpus += [
-                    (stay.end, int(fleet.snapshot.slot_gpu[row]), 0, memory) for row in member.slots
-                ]
-        self._rows = _columns(rows, 3)
-        self._needs = np.array(needs, dtype=np.int64).reshape(len(rows), len(nothing)).T
-        self._gpus = _columns(gpus, 4)
-        self._instances = _columns(instances, 2)
-        self._slots = _columns(slots, 2)
+    The first row of each is when the stay ends.
+    """
+
+    rows: IntArray  # end, node, 1 for a member that bears nobody beside it
+    needs: IntArray  # (R, members)
+    gpus: IntArray  # end, GPU, thousandths, MiB
+    instances: IntArray  # end, row
+    slots: IntArray  # end, row
 
     def freed(self, instant: int) -> Freed:
         """What is given back by `instant`."""
-        own = self._rows[0] <= instant
-        device = self._gpus[0] <= instant
+        own = self.rows[0] <= instant
+        device = self.gpus[0] <= instant
         return Freed(
-            node=self._rows[1, own],
-            need=self._needs[:, own],
-            alone=self._rows[2, own],
-            gpu=self._gpus[1, device],
-            gpu_milli=self._gpus[2, device],
-            gpu_memory_mib=self._gpus[3, device],
-            instance=_ended(self._instances, instant),
-            slot=_ended(self._slots, instant),
+            node=self.rows[1, own],
+            need=self.needs[:, own],
+            alone=self.rows[2, own],
+            gpu=self.gpus[1, device],
+            gpu_milli=self.gpus[2, device],
+            gpu_memory_mib=self.gpus[3, device],
+            instance=_ended(self.instances, instant),
+            slot=_ended(self.slots, instant),
         )
+
+
+def tabulated(fleet: Fleet, stays: Sequence[Stay]) -> _Table:
+    """The stays as arrays."""
+    rows: list[tuple[int, int, int]] = []
+    needs: list[IntArray] = []
+    gpus: list[tuple[int, int, int, int]] = []
+    instances: list[tuple[int, int]] = []
+    slots: list[tuple[int, int]] = []
+    nothing = np.zeros(len(fleet.snapshot.resources), dtype=np.int64)
+    slot_gpu = fleet.snapshot.slot_gpu
+    for stay in stays:
+        end = stay.end
+        alone = int(stay.job.service_class == ServiceClass.LATENCY_CRITICAL)
+        requests = [group.request for group in stay.job.groups]
+        vectors = [fleet.vector(request) for request in requests]
+        for member in stay.members:
+            request, vector = requests[member.group], vectors[member.group]
+            rows.append((end, member.node, alone))
+            needs.append(nothing if vector is None else vector)
+            part = request.kind == Access.FRACTION
+            milli = request.gpu_milli if part else WHOLE_MILLI
+            memory = request.gpu_memory_mib
+            gpus.extend((end, gpu, milli, memory * part) for gpu in member.gpus)
+            instances.extend((end, row) for row in member.instances)
+            slots.extend((end, row) for row in member.slots)
+            gpus.extend((end, int(slot_gpu[row]), 0, memory) for row in member.slots)
+    return _Table(
+        rows=_columns(rows, 3),
+        needs=np.array(needs, dtype=np.int64).reshape(len(rows), len(nothing)).T,
+        gpus=_columns(gpus, 4),
+        instances=_columns(instances, 2),
+        slots=_columns(slots, 2),
+    )
+
+
+def _joined(tables: Sequence[_Table]) -> _Table:
+    return _Table(
+        rows=np.concatenate([table.rows for table in tables], axis=1),
+        needs=np.concatenate([table.needs for table in tables], axis=1),
+        gpus=np.concatenate([table.gpus for table in tables], axis=1),
+        instances=np.concatenate([table.instances for table in tables], axis=1),
+        slots=np.concatenate([table.slots for table in tables], axis=1),
+    )
 
 
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> IntArray:

@@ -1,6 +1,7 @@
 """Whether a job can start now, and where: room, quota, windows, and what is promised to others."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -8,29 +9,31 @@ from scheduling.engine.access import open_until, tiers, within_quota
 from scheduling.engine.arrays import NEVER, IntArray
 from scheduling.engine.desk import Desk
 from scheduling.engine.gang import Place, amounts_of, place_gang, wish_of
-from scheduling.engine.jobs import PendingJob, PlacedMember
+from scheduling.engine.jobs import Access, PendingJob, PlacedMember
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.promises import Promise, nodes_of
 from scheduling.engine.quota import AnyBooks
 from scheduling.engine.reserve import move_promises
 
 Members = tuple[PlacedMember, ...]
+Attempt = tuple[tuple[tuple[int, ...], ...], int, int]
+"""Sets of flavors with quota, kind of demand, tenant."""
+
+_EXACT: Final = {Access.WHOLE, Access.NONE}
+"""Access that costs the same on all devices."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """Demands that were tried in vain. Room only shrinks while `Desk.roomier` stands still.
+    """What was tried in vain. Room only shrinks while `Desk.roomier` stands still.
 
-    full: fit nowhere. delayed: would delay a promise if they ran that long or longer.
+    full: kinds of demand that fit nowhere. delayed: kinds, in given flavors, that would delay a
+    promise if they ended at that instant or later.
     """
 
-    roomier: int = 0
-    full: set[int] | None = None
-    delayed: dict[tuple[int, int], int] | None = None
-
-    def refresh(self, desk: Desk) -> None:
-        if self.full is None or self.roomier != desk.roomier:
-            self.roomier, self.full, self.delayed = desk.roomier, set(), {}
+    roomier: int = -1
+    full: set[int] = field(default_factory=set)
+    delayed: dict[Attempt, int] = field(default_factory=dict)
 
 
 class Placer:
@@ -40,6 +43,24 @@ class Placer:
         self._desk = desk
         self._memory = Memory()
 
+    def find(self, job: PendingJob) -> Members | None:
+        """Where `job` starts now, or None."""
+        desk = self._desk
+        books = desk.quota_now(job)
+        if job.id in desk.kept:
+            now, _ = desk.view(job)
+            return self.find_on(now, job, books)
+        attempt = self._attempt(job, books)
+        if not attempt[0] or self._is_known_full(job):
+            return None
+        until, delayed = desk.until(job), self._memory.delayed
+        if until >= delayed.get(attempt, NEVER + 1):
+            return None
+        members = self.find_on(desk.ledger, job, books)
+        if members is None and not self.is_full(job):
+            delayed[attempt] = min(until, delayed.get(attempt, NEVER))
+        return members
+
     def is_full(self, job: PendingJob) -> bool:
         """Whether nowhere in what is free now has `job` room, quota and promises apart."""
         if self._is_known_full(job):
@@ -48,40 +69,20 @@ class Placer:
         place = Place(desk.open_nodes(job, ()), wish_of(job, desk.at))
         if place_gang(desk.ledger, job, place) is not None:
             return False
-        if self._memory.full is not None:
-            self._memory.full.add(desk.kind(job))
+        self._memory.full.add(desk.kind(job))
         return True
 
-    def find(self, job: PendingJob) -> Members | None:
-        """Where `job` starts now, or None."""
-        desk = self._desk
-        if job.id in desk.kept:
-            now, _ = desk.view(job)
-            return self.find_on(now, job, desk.quota_now(job))
-        if self._is_known_full(job) or self._is_delayed(job):
-            return None
-        books = desk.quota_now(job)
-        if not any(True for _ in tiers(desk, job, books)):
-            return None
-        members = self.find_on(desk.ledger, job, books)
-        if members is None and not self.is_full(job):
-            self._remember_delay(job)
-        return members
-
     def _is_known_full(self, job: PendingJob) -> bool:
-        self._memory.refresh(self._desk)
-        return self._memory.full is not None and self._desk.kind(job) in self._memory.full
+        if self._memory.roomier != self._desk.roomier:
+            self._memory = Memory(self._desk.roomier)
+        return self._desk.kind(job) in self._memory.full
 
-    def _is_delayed(self, job: PendingJob) -> bool:
-        key = job.tenant, self._desk.kind(job)
-        longest = (self._memory.delayed or {}).get(key)
-        return longest is not None and self._desk.until(job) >= longest
-
-    def _remember_delay(self, job: PendingJob) -> None:
-        key = job.tenant, self._desk.kind(job)
-        delayed = self._memory.delayed
-        if delayed is not None:
-            delayed[key] = min(self._desk.until(job), delayed.get(key, NEVER))
+    def _attempt(self, job: PendingJob, books: AnyBooks) -> Attempt:
+        """What an attempt depends on: of the tenant only if its quota or a block may decide."""
+        desk = self._desk
+        exact = all(group.request.kind in _EXACT for group in job.groups)
+        tenant = -1 if exact and not desk.snapshot.blocks else job.tenant
+        return tuple(tiers(desk, job, books)), desk.kind(job), tenant
 
     def find_on(
         self, ledger: Ledger, job: PendingJob, books: AnyBooks, *, start: int | None = None
