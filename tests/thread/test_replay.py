@@ -1,10 +1,12 @@
 """A day of a public trace through every process of the product, five of which are killed in it."""
 
+import sys
 from collections import Counter
 from itertools import pairwise
 
 import pytest
 
+from portal.embedded import ports
 from portal.embedded.supervisor import how_it_ended
 from scheduling.services.demo import TENANTS, TRACE
 from scheduling.simulation.trace import TraceFormat, read_trace
@@ -95,8 +97,8 @@ def test_gpu_time_by_tenant_is_the_trace_s_and_time_held_besides_stands_apart(
     assert ran == wanted
     for tenant, seconds in sorted(held.items()):
         besides = seconds - ran[tenant]
-        record_property(f"GPU-hours of {tenant}", f"{ran[tenant] / 3600:.1f} run")
-        record_property(f"GPU-hours of {tenant}, held besides", f"{besides / 3600:.1f}")
+        hours = f"{ran[tenant] / 3600:.1f} GPU-hours run, {besides / 3600:.1f} held besides"
+        sys.stdout.write(f"{tenant}: {hours}\n")  # shown by -rP
         assert besides > 0
 
 
@@ -135,3 +137,4 @@ def test_who_was_killed_was_started_again(stack):
         (killed,) = [line for line in stack.said if line.startswith(f"{name} ended after")]
         assert how_it_ended(-9) in killed
         assert f"{name} is started again." in stack.said
+    assert ports.answers(stack.options.address + "/")
