@@ -81,9 +81,7 @@ def test_each_job_runs_as_long_as_the_trace_says_to_the_second(stack):
     assert ran == {job.key: [job.duration_seconds] for job in JOBS}
 
 
-def test_gpu_time_by_tenant_is_the_trace_s_and_time_held_besides_stands_apart(
-    stack, record_property
-):
+def test_gpu_time_by_tenant_is_the_trace_s_and_time_held_besides_stands_apart(stack):
     ran = gpu_seconds(stack, "scheduling_member m", "m.ended_at - m.started_at")
     held = gpu_seconds(
         stack,
