@@ -30,7 +30,7 @@ class Stack:
     said: list[str]
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        return self.database.execute(sql, values).fetchall()
+        return self.database.execute(sql, values or None).fetchall()
 
     def value(self, sql: str, *values: Any) -> Any:
         return self.rows(sql, *values)[0][0]
