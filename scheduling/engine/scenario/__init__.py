@@ -8,13 +8,21 @@ from dataclasses import dataclass, field
 
 from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.scenario import values
-from scheduling.engine.scenario.lines import apply_line
+from scheduling.engine.scenario.lines import apply_line, policy_changes
 from scheduling.engine.scenario.refusals import refuse_new
 from scheduling.engine.scenario.render import Renderer
 from scheduling.engine.scenario.survey import take_snapshot
 from scheduling.engine.scenario.world import World
 
-__all__ = ["Event", "Scenario", "ScenarioError", "World", "apply_event", "read_scenario"]
+__all__ = [
+    "Event",
+    "Scenario",
+    "ScenarioError",
+    "World",
+    "apply_event",
+    "policy_changes",
+    "read_scenario",
+]
 
 
 class ScenarioError(ValueError):

@@ -226,13 +226,20 @@ def _block(world: World, words: Sequence[str], at: int) -> None:
 
 def _policy(world: World, words: Sequence[str], at: int) -> None:
     del at
+    world.policy = replace(world.policy, **policy_changes(words))
+
+
+def policy_changes(words: Sequence[str]) -> dict[str, Any]:
+    """Fields of Policy of words like `reservations=2`. Raises ValueError for any other word."""
     types = get_type_hints(Policy)
     known = {field.name for field in fields(Policy)}
+    found: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in known:
             raise ValueError(f"unknown policy {word!r}")
-        world.policy = replace(world.policy, **{key: _policy_value(key, types[key], value)})
+        found[key] = _policy_value(key, types[key], value)
+    return found
 
 
 def _policy_value(key: str, kind: Any, word: str) -> Any:
