@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 AXE = (Path(settings.BASE_DIR) / "tests" / "data" / "vendor" / "axe.min.js").read_text()
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-FIND = """tags => axe.run({runOnly: tags}).then(found => found.violations.map(
+FIND = """tags => axe.run({runOnly: tags, resultTypes: ["violations"]})
+    .then(found => found.violations.map(
     wrong => wrong.id + ": " + wrong.nodes.map(node => node.html.slice(0, 200)).join(" | ")))"""
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 VIEWS = [
