@@ -3,6 +3,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from portal.core.api.queries import StrictSerializer
 from scheduling.models import Job, JobEvent, JobGroup
 from scheduling.reports.explanation import Explanation, reasoning
 from scheduling.states import JobState
@@ -122,6 +123,12 @@ class JobSerializer(JobRowSerializer):
             "annotations",
         )
         read_only_fields = fields
+
+
+class HoldSerializer(StrictSerializer):
+    because = serializers.CharField(
+        required=False, default="", allow_blank=True, max_length=200, help_text="Why, for others."
+    )
 
 
 class JobEventSerializer(serializers.ModelSerializer[JobEvent]):

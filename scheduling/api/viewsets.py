@@ -13,6 +13,7 @@ from portal.core.api.idempotency import once
 from portal.core.api.queries import ListQuery, OneQuery
 from scheduling.api.serializers import (
     ExplanationSerializer,
+    HoldSerializer,
     JobEventSerializer,
     JobRowSerializer,
     JobSerializer,
@@ -21,6 +22,7 @@ from scheduling.api.submission import SubmitJobSerializer
 from scheduling.models import Job, JobEvent
 from scheduling.reports.explanation import explained
 from scheduling.reports.search import JobSearch, jobs_seen_by
+from scheduling.services.holding import hold_job, release_job
 from scheduling.services.lifecycle import cancel_job
 from scheduling.services.submission import submit_job
 from scheduling.states import JobState
@@ -97,6 +99,22 @@ class JobDoor(Listing, Reading):
     def cancel(self, request: Request, **kwargs: Any) -> Response:
         """End the job: at once while it waits, else as soon as its members are gone."""
         cancel_job(self.thing, by=request.user, at=clock.now(self.thing.cluster))
+        return self.one(self.get_object())
+
+    @extend_schema(request=HoldSerializer, responses=JobSerializer)
+    @action(detail=True, methods=["post"])
+    def hold(self, request: Request, **kwargs: Any) -> Response:
+        """Keep a waiting job from being started; it keeps its place in the queue."""
+        form = HoldSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        hold_job(self.thing, by=request.user, why=form.validated_data["because"])
+        return self.one(self.get_object())
+
+    @extend_schema(request=None, responses=JobSerializer)
+    @action(detail=True, methods=["post"])
+    def release(self, request: Request, **kwargs: Any) -> Response:
+        """Let a job that is on hold be started."""
+        release_job(self.thing, by=request.user)
         return self.one(self.get_object())
 
     @extend_schema(responses=JobEventSerializer(many=True))

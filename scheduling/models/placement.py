@@ -64,6 +64,7 @@ class PlacementGpu(models.Model):
                 name="gpu_in_one_active_placement",
             ),
         ]
+        indexes = [models.Index(fields=["gpu", "-released_at"], name="gpu_last_released")]
 
     def __str__(self) -> str:
         return f"{self.gpu} for {self.placement}"

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db.models.functions import Least, Now
@@ -16,6 +17,7 @@ from django.db.models.functions import Least, Now
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.models import Job, JobGroup, Member
 from scheduling.services import lifecycle, observation, settling
+from scheduling.services.holding import LONGEST_WHY
 from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
 from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
 from topology.kube.values import GangKey, GangSpec, MemberRelease, MemberSeen, NamespaceSpec
@@ -42,10 +44,18 @@ def bind(job_id: int, attempt: int, gateway: Gateway, *, at: datetime) -> bool:
         _begin_now(job)
         try:
             return _bind(job, gateway)
-        except (RefusedByCluster, AttemptMoved, NotThere) as refusal:
-            logger.warning("%s attempt %d is rolled back: %s", job.public_id, attempt, refusal)
-            lifecycle.stop(job, towards=JobState.QUEUED, at=at, reason=f"not placed: {refusal}")
-            return False
+        except RefusedByCluster as refusal:
+            # What the cluster refuses once it refuses again: somebody has to look at it.
+            _roll_back(job, refusal, at=at, is_held=True, held_because=str(refusal)[:LONGEST_WHY])
+        except (AttemptMoved, NotThere) as refusal:
+            _roll_back(job, refusal, at=at)
+        return False
+
+
+def _roll_back(job: Job, refusal: Exception, *, at: datetime, **changes: Any) -> None:
+    logger.warning("%s attempt %d is rolled back: %s", job.public_id, job.attempt, refusal)
+    reason = f"not placed: {refusal}"
+    lifecycle.stop(job, towards=JobState.QUEUED, at=at, reason=reason, **changes)
 
 
 def _wanted(job_id: int, attempt: int) -> Job | None:

@@ -25,6 +25,11 @@ class Tenant(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(weight__gte=1), name="tenant_weight_positive"),
+            # Its namespace in a cluster is named after it.
+            models.CheckConstraint(
+                condition=Q(slug__regex=r"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$"),
+                name="tenant_slug_names_a_namespace",
+            ),
         ]
 
     def __str__(self) -> str:
