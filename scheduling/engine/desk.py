@@ -192,6 +192,14 @@ class Desk:
         self.version += 1
         self.roomier += 1
 
+    def recut_gpus(self, gpus: Iterable[int]) -> None:
+        """Withhold GPUs that get another layout from everybody."""
+        for gpu in gpus:
+            self.recut.add(gpu)
+            for ledger in self._ledgers():
+                ledger.withhold(gpu)
+        self.version += 1
+
     def is_room_coming(self, job: PendingJob) -> bool:
         """Whether anything is on its way back, or kept for `job`."""
         return bool(self.leaving) or job.id in self.kept

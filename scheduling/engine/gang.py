@@ -40,10 +40,20 @@ class Place:
         return np.maximum(slots, 0, out=slots)
 
     def after(self, ledger: Ledger, job: JobSpec, members: Sequence[PlacedMember]) -> "Place":
-        """The place that is left once `members` are there."""
+        """The place that is left once `members` are there.
+
+        A job whose GPUs of one node must share an island does not go to the same node twice: what
+        is free there may lie in another island.
+        """
+        allowed = self.allowed
+        if job.island:
+            allowed = allowed.copy()
+            allowed[[member.node for member in members]] = False
         if self.within is None:
-            return self
-        return replace(self, within=self.within - amounts_of(ledger.fleet, job, members))
+            return replace(self, allowed=allowed)
+        return replace(
+            self, allowed=allowed, within=self.within - amounts_of(ledger.fleet, job, members)
+        )
 
 
 def amounts_of(fleet: Fleet, job: JobSpec, members: Sequence[PlacedMember]) -> IntArray:

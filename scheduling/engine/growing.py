@@ -98,6 +98,8 @@ def _near(desk: Desk, gang: Gang) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     own = np.unique(desk.snapshot.node_flavor[nodes])
     near = desk.open_nodes(job, ()) & np.isin(desk.snapshot.node_flavor, own)
     near = near & (desk.snapshot.node_closes_at >= gang.end)
+    if job.island:
+        near[nodes] = False  # what is free there may lie in another island
     required = wish_of(job, desk.at).required
     if required is not None and nodes:
         domain = desk.fleet.domains(required)

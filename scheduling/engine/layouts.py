@@ -65,7 +65,7 @@ def find_repartition(desk: Desk, job: PendingJob) -> tuple[Repartition, ...] | N
             missing = list((Counter(missing) - Counter(chosen)).elements())
     if missing:
         return None
-    desk.recut.update(change.gpu for change in changes)
+    desk.recut_gpus(change.gpu for change in changes)
     return tuple(changes)
 
 

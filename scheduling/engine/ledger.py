@@ -159,6 +159,12 @@ class Ledger:
             self._move(job.groups[member.group].request, member, 1)
             self._seat(job, member.node, -1)
 
+    def withhold(self, gpu: int) -> None:
+        """Let nothing of a GPU be free: it is about to be cut anew."""
+        self._gpu_milli[gpu] = 0
+        self._mig[self.fleet.snapshot.mig_gpu == gpu] = False
+        self._whole = _whole_free(self.fleet, self._gpu_milli)
+
     def _seat(self, job: JobSpec, node: int, sign: int) -> None:
         self._crowd[node] += sign
         if job.service_class == ServiceClass.LATENCY_CRITICAL:

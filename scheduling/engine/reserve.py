@@ -80,7 +80,9 @@ def waits_for(desk: Desk, job: PendingJob) -> int | None:
 
 def move_promises(desk: Desk, job: PendingJob, members: tuple[PlacedMember, ...]) -> bool:
     """Place all promises anew, at the same instants, with `job` in place; False if one is lost."""
-    horizon, soon = desk.horizon.fork(), desk.soon.fork()
+    horizon, soon = desk.horizon.fork(), desk.view(job)[1].fork()
+    if job.id in desk.kept:
+        horizon.drop(job.id)
     soon.take(job, members)
     horizon.add(job, members, desk.until(job))
     moved, decisions = Promises(), {}
