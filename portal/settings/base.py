@@ -170,7 +170,10 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    "ENUM_NAME_OVERRIDES": {"JobState": "scheduling.states.JobState.choices"},
+    "ENUM_NAME_OVERRIDES": {
+        "Level": "scheduling.models.Level.choices",
+        "JobState": "scheduling.states.JobState.choices",
+    },
 }
 
 CELERY_BROKER_URL = (

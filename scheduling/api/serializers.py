@@ -4,7 +4,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from portal.core.api.queries import StrictSerializer
-from scheduling.models import Job, JobEvent, JobGroup
+from scheduling.models import Job, JobDependency, JobEvent, JobGroup
 from scheduling.reports.explanation import Explanation, reasoning
 from scheduling.states import JobState
 from tenants.models import User
@@ -107,16 +107,54 @@ class JobRowSerializer(serializers.ModelSerializer[Job]):
         return [accepted.flavor.name for accepted in job.accepted.all()]
 
 
+class TopologyShownSerializer(serializers.ModelSerializer[Job]):
+    """How close a job's nodes are to be; empty where it does not say."""
+
+    required = serializers.CharField(source="required_level", read_only=True)
+    preferred = serializers.CharField(source="preferred_level", read_only=True)
+    island = serializers.BooleanField(source="needs_island", read_only=True)
+
+    class Meta:
+        model = Job
+        fields = ("required", "preferred", "patience_seconds", "island")
+        read_only_fields = fields
+
+
+class DependencySerializer(serializers.ModelSerializer[JobDependency]):
+    """A job that must have ended first."""
+
+    job = serializers.CharField(source="on.public_id", read_only=True)
+    state = serializers.CharField(source="on.state", read_only=True)
+    needs_success = serializers.BooleanField(read_only=True)
+
+    class Meta:
+        model = JobDependency
+        fields = ("job", "state", "needs_success")
+        read_only_fields = fields
+
+
 class JobSerializer(JobRowSerializer):
     """A job with all that was asked for."""
 
     command = serializers.ListField(child=serializers.CharField(), read_only=True)
     environment = serializers.DictField(child=serializers.CharField(), read_only=True)
     annotations = serializers.DictField(child=serializers.CharField(), read_only=True)
+    standby = serializers.BooleanField(source="is_standby", read_only=True)
+    on_hold = serializers.BooleanField(source="is_held", read_only=True)
+    topology = TopologyShownSerializer(source="*", read_only=True)
+    after = DependencySerializer(source="dependencies", many=True, read_only=True)
 
     class Meta(JobRowSerializer.Meta):
         fields = (
             *JobRowSerializer.Meta.fields,
+            "on_hold",
+            "topology",
+            "after",
+            "service_class",
+            "standby",
+            "not_before",
+            "grace_seconds",
+            "min_total",
             "image",
             "command",
             "environment",

@@ -6,6 +6,7 @@ from rest_framework import serializers
 
 from portal.core.api.fields import NamedField
 from portal.core.api.queries import StrictSerializer
+from scheduling.api.wishes import WishesSerializer, wishes_of
 from scheduling.services.requests import GroupRequest, JobRequest
 from tenants.models import PriorityClass, Tenant
 from topology.models import Cluster, ResourceFlavor
@@ -59,11 +60,16 @@ class SubmitGroupSerializer(SizeSerializer):
 
 class SubmitGpuSerializer(StrictSerializer):
     model = serializers.CharField(
-        max_length=80, help_text="A flavor, a GPU model, or a word of either: h100."
+        required=False,
+        max_length=80,
+        help_text="A flavor, a GPU model, or a word of either: h100.",
+    )
+    memory_mib = serializers.IntegerField(
+        required=False, max_value=LARGEST, help_text="At least so much of it on each GPU."
     )
 
 
-class SubmitJobSerializer(SizeSerializer):
+class SubmitJobSerializer(SizeSerializer, WishesSerializer):
     """A job to be: one group of members in flat form, or `groups`."""
 
     tenant = TenantField()
@@ -111,6 +117,7 @@ class SubmitJobSerializer(SizeSerializer):
             walltime_seconds=values.get("walltime_seconds"),
             priority_class=values.get("priority"),
             is_preemptible=values["preemptible"],
+            wishes=wishes_of(values),
             image=values.get("image", ""),
             command=tuple(values.get("command", ())),
             environment=values.get("environment", {}),
@@ -134,8 +141,8 @@ def _only_cluster() -> Cluster:
     return clusters[0]
 
 
-def _flavors(cluster: Cluster, gpu: dict[str, str] | None) -> tuple[ResourceFlavor, ...]:
-    if gpu is None:
+def _flavors(cluster: Cluster, gpu: dict[str, Any] | None) -> tuple[ResourceFlavor, ...]:
+    if gpu is None or "model" not in gpu:
         return ()
     flavors = flavors_called(cluster, gpu["model"])
     if not flavors:

@@ -7,6 +7,16 @@ from tests.factories import JobEventFactory, JobFactory, JobFlavorFactory, Prior
 from tests.factories.scheduling import T0
 
 JOBS = "/api/v1/jobs"
+NO_WISHES = {
+    "on_hold": False,
+    "topology": {"required": "", "preferred": "", "patience_seconds": None, "island": False},
+    "after": [],
+    "service_class": "training",
+    "standby": False,
+    "not_before": None,
+    "grace_seconds": None,
+    "min_total": None,
+}
 
 
 def test_a_job_is_told_in_full(api, member, cluster):
@@ -67,6 +77,7 @@ def test_a_job_is_told_in_full(api, member, cluster):
         "command": ["python", "train.py"],
         "environment": {"SEED": "1"},
         "annotations": {"team/run": "7"},
+        **NO_WISHES,
     }
 
 

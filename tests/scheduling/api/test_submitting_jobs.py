@@ -16,6 +16,16 @@ from tests.factories import ClusterFactory, MembershipFactory, PriorityClassFact
 from topology.models import Cluster
 
 JOBS = "/api/v1/jobs"
+NO_WISHES = {
+    "on_hold": False,
+    "topology": {"required": "", "preferred": "", "patience_seconds": None, "island": False},
+    "after": [],
+    "service_class": "training",
+    "standby": False,
+    "not_before": None,
+    "grace_seconds": None,
+    "min_total": None,
+}
 
 
 @pytest.fixture
@@ -91,6 +101,7 @@ def test_a_flat_form_becomes_a_job_of_one_group(api, cluster, asked, sent):
         "command": ["python", "-c", " print(1)"],
         "environment": {"EMPTY": ""},
         "annotations": {"team/run": "7"},
+        **NO_WISHES,
     }
 
 
