@@ -135,7 +135,10 @@ class _Cycle:
         )
         if isinstance(start, Start):
             self.desk.decisions[index] = replace(
-                start, members=members, borrowed=self._borrows(gang.job.tenant, members, gang)
+                start,
+                members=members,
+                borrowed=self._borrows(gang.job.tenant, members, gang),
+                quality=quality_of(self.desk.fleet, gang.job, members),
             )
 
     def _start(self, job: PendingJob, members: Members) -> None:
@@ -150,7 +153,7 @@ class _Cycle:
                 members,
                 borrowed=self._borrows(job.tenant, members, gang),
                 backfill=ahead,
-                quality=quality_of(desk.fleet, members),
+                quality=quality_of(desk.fleet, job, members),
             )
         )
         self.queue.started(job)
@@ -259,8 +262,13 @@ class _Cycle:
         return None
 
     def _hold(self, job: PendingJob, why: Why) -> None:
+        """Let `job` wait; what is kept for it stays kept until that expires."""
         reason, numbers = why
-        self._add(Hold(job.id, reason, numbers))
+        held = self.desk.kept.get(job.id)
+        if held is None:
+            self._add(Hold(job.id, reason, numbers))
+        else:
+            self._add(Hold(job.id, reason, numbers, held.members, held.until))
 
     def _add(self, decision: Decision) -> None:
         self.desk.decisions.append(decision)

@@ -14,7 +14,7 @@ from scheduling.engine.fit import member_slots
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.gang import Place, place_gang, place_members, wish_of
 from scheduling.engine.horizon import duration_of
-from scheduling.engine.jobs import Access, Group, JobSpec, Level, PendingJob, Request
+from scheduling.engine.jobs import Access, Group, JobSpec, Level, PendingJob, Request, ServiceClass
 from scheduling.engine.layouts import can_be_cut, profile_to_cut
 from scheduling.engine.ledger import WHOLE_MILLI, Ledger
 from scheduling.engine.placing import Placer, blocking_promise
@@ -201,7 +201,9 @@ class Doctor:
         profile = profile_to_cut(desk, ledger, job)
         if profile is not None:
             return Reason.LAYOUT_NEEDED, (("profile", profile),)
-        pooled = pooled_members(ledger, job, allowed)
+        critical = job.service_class == ServiceClass.LATENCY_CRITICAL
+        company = ledger.crowd if critical else ledger.alone
+        pooled = pooled_members(ledger, job, allowed & (company == 0))
         if pooled < job.min_members:
             return Reason.NO_ROOM, (("missing", job.min_members - pooled),)
         anywhere = most_members(ledger, job, allowed, required=None)

@@ -29,7 +29,6 @@ from scheduling.engine.plan import (
     Hold,
     Plan,
     Preempt,
-    Reason,
     Repartition,
     Reserve,
     Shrink,
@@ -255,8 +254,6 @@ class _Audit:
             job = self._pending.get(hold.job)
             if job is None or not hold.keeps:
                 continue
-            if hold.reason != Reason.MAKING_ROOM:
-                yield f"job {hold.job} keeps devices and makes no room"
             yield from _gang(job, hold.keeps)
             try:
                 self._soon.take(job, hold.keeps)

@@ -228,7 +228,7 @@ class _Search:
             chosen
             for size in range(1, len(candidates) + 1)
             for chosen in combinations(candidates, size)
-            if self._could_do(chosen)
+            if self._could_do(chosen) and self._is_legal(chosen)
         ]
         for chosen in sorted(sets, key=_badness):
             members = self._start_without(chosen)
@@ -243,7 +243,12 @@ class _Search:
 
     def _greedy(self, candidates: Sequence[Victim]) -> Room | None:
         """Victims by loss per GPU until the gang fits; then each is spared that need not go."""
-        by_loss = sorted(candidates, key=self._loss_per_gpu)
+        by_loss: list[Victim] = []
+        for victim in sorted(candidates, key=self._loss_per_gpu):
+            if self._is_legal([*by_loss, victim]):
+                by_loss.append(victim)
+        if self._start_without(by_loss) is None:
+            return None
         low, high = 1, len(by_loss)
         while low < high:
             middle = (low + high) // 2
@@ -252,7 +257,7 @@ class _Search:
         victims = by_loss[:low]
         for victim in reversed(victims.copy()):
             spared = [other for other in victims if other is not victim]
-            if _is_from_the_top(victim, spared) and self._start_without(spared) is not None:
+            if _from_the_top(spared) and self._start_without(spared) is not None:
                 victims = spared
         members = self._start_without(victims)
         return None if members is None else Room(tuple(victims), members)
@@ -265,23 +270,36 @@ class _Search:
 
     def _start_without(self, victims: Sequence[Victim]) -> tuple[PlacedMember, ...] | None:
         """Where the claimant would start if the victims were gone, quota and promises kept."""
-        if not _from_the_top(victims):
-            return None
         ledger, books = self._soon.fork(), self._desk.soon_books.fork()
         for victim in merged(victims):
             ledger.release(victim.job, victim.members)
             for flavor, parts in charges(self._desk.fleet, victim.job, victim.members).items():
-                if self._is_spared_by_quota(books, victim, flavor):
-                    return None
                 books.charge(victim.job.tenant, flavor, -parts)
         return self._find(ledger, books)
 
-    def _is_spared_by_quota(self, books: Books, victim: Victim, flavor: int) -> bool:
-        """Whether only reclaim allows this stop, and its tenant is not above nominal any more."""
-        desk, job = self._desk, self._job
-        if not victim.is_whole or victim.job.standby or _outranks(desk, job, victim.job):
+    def _is_legal(self, victims: Sequence[Victim]) -> bool:
+        """Whether of gangs the highest ranks go, and every loan that is taken back was one.
+
+        A stop that only reclaim allows needs a tenant above its nominal quota before that stop.
+        """
+        if not _from_the_top(victims):
             return False
-        return not books.is_above_nominal(victim.job.tenant, flavor)
+        books = self._desk.soon_books.fork()
+        for victim in merged(victims):
+            used = charges(self._desk.fleet, victim.job, victim.members)
+            tenant = victim.job.tenant
+            if self._needs_a_loan(victim) and not any(
+                books.is_above_nominal(tenant, flavor) for flavor in used
+            ):
+                return False
+            for flavor, parts in used.items():
+                books.charge(tenant, flavor, -parts)
+        return True
+
+    def _needs_a_loan(self, victim: Victim) -> bool:
+        """Whether nothing but reclaim allows this stop."""
+        ranked = _outranks(self._desk, self._job, victim.job)
+        return victim.is_whole and not victim.job.standby and not ranked
 
     def _find(self, ledger: Ledger, books: Books) -> tuple[PlacedMember, ...] | None:
         return self._placer.find_on(ledger, self._job, books, start=self._desk.soon_at)
@@ -308,12 +326,6 @@ def _from_the_top(victims: Sequence[Victim]) -> bool:
         if taken != set(surplus_members(own[0].job)[: len(taken)]):
             return False
     return True
-
-
-def _is_from_the_top(victim: Victim, others: Sequence[Victim]) -> bool:
-    """Whether sparing `victim` leaves only the highest ranks of its gang to go."""
-    del victim
-    return _from_the_top(others)
 
 
 def merged(victims: Sequence[Victim]) -> list[Victim]:

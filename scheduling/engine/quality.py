@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from scheduling.engine.fleet import Fleet
-from scheduling.engine.jobs import Level, PlacedMember
+from scheduling.engine.jobs import Access, JobSpec, Level, PlacedMember
 from scheduling.engine.snapshot import UNKNOWN
 from topology.catalog.links import Closeness, quality
 
@@ -13,11 +13,12 @@ MILLI = 1000
 TWO_GPUS = 2
 
 
-def quality_of(fleet: Fleet, members: Sequence[PlacedMember]) -> int | None:
+def quality_of(fleet: Fleet, job: JobSpec, members: Sequence[PlacedMember]) -> int | None:
     """Quality from 0 to 100 of the whole GPUs of a gang; None below two GPUs."""
-    if sum(len(member.gpus) for member in members) < TWO_GPUS:
+    whole = [own for own in members if job.groups[own.group].request.kind == Access.WHOLE]
+    if sum(len(member.gpus) for member in whole) < TWO_GPUS:
         return None
-    return quality(closeness_of(fleet, members))
+    return quality(closeness_of(fleet, whole))
 
 
 def closeness_of(fleet: Fleet, members: Sequence[PlacedMember]) -> Closeness:

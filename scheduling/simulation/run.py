@@ -54,6 +54,7 @@ class _Run:
         self._leaving: list[tuple[int, Job, tuple[Seat, ...]]] = []
         self._now = 0
         self._reserved: list[int] = []
+        self._again = False
 
     def lines(self, until: int) -> Iterator[str]:
         yield from self._refusals(self._refused)
@@ -132,6 +133,7 @@ class _Run:
             for decision in plan.decisions
             if self._is_news(decision, text := renderer.line(decision))
         ]
+        self._again = any(True for _ in plan.of(Repartition))
         self._reserved = [reserve.start_at for reserve in plan.of(Reserve)]
         _Hands(self._world, survey, self._now, self._leaving).carry_out(plan)
         yield from lines
@@ -151,7 +153,8 @@ class _Run:
         return f"{values.time_text(self._now)} {text}"
 
     def _due_now(self) -> bool:
-        return self._next_end() <= self._now
+        """Whether another cycle at this instant has something new to see."""
+        return self._again or self._next_end() <= self._now
 
     def _next_end(self) -> int:
         """When the next job or member is gone."""

@@ -205,7 +205,8 @@ def _keep(world: World, words: Sequence[str], at: int) -> None:
         raise ValueError("write: keep JOB on PLACE, after the job's own line")
     found = options.KEEP.read(rest[2:], at)
     until = found.get("until", at + world.policy.hold_expiry)
-    seats = seats_of(world, job, values.place(rest[1]), found.get("devices", ""))
+    devices = found.get("devices", "")
+    seats = seats_of(world, job, values.place(rest[1]), devices, later=True)
     world.keeps[name] = Keep(name, seats, until)
 
 

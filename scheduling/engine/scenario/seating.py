@@ -39,12 +39,14 @@ class Devices:
         self.slots.update((seat.node, gpu, replica) for gpu, replica in seat.slots)
 
 
-def held_devices(world: World) -> Devices:
-    """What jobs hold now."""
+def held_devices(world: World, *, staying: bool) -> Devices:
+    """What jobs hold now; with `staying` only what those hold that are not on their way out."""
     held = Devices()
     for job in world.placed():
         for seat in job.seats:
-            held.add(seat, job.groups[seat.group].request)
+            leaves = job.state == "stopping" or seat in job.leaving
+            if not (staying and leaves):
+                held.add(seat, job.groups[seat.group].request)
     return held
 
 
@@ -65,13 +67,16 @@ def read_devices(word: str) -> list[tuple[str, int, int | None, int | None]]:
     return found
 
 
-def seats_of(world: World, job: Job, place: Place, devices: str) -> tuple[Seat, ...]:
+def seats_of(
+    world: World, job: Job, place: Place, devices: str, *, later: bool = False
+) -> tuple[Seat, ...]:
     """The members of `job` on the nodes of `place`, on the devices named or the lowest that fit.
 
+    later: the devices need only be free once those that are stopping are gone.
     Raises ValueError if a node lacks them, or the number of devices does not match.
     """
     names = [group.name for group in job.groups]
-    held = held_devices(world)
+    held = held_devices(world, staying=later)
     chosen = read_devices(devices) if devices else None
     seats: list[Seat] = []
     for group_name, count, node_name in place:
@@ -88,7 +93,8 @@ def seats_of(world: World, job: Job, place: Place, devices: str) -> tuple[Seat, 
                 raise ValueError(f"{job.name!r} does not fit on {node_name}")
             held.add(seat, request)
             seats.append(seat)
-    _check_node_room(world, job, seats)
+    if not later:
+        _check_node_room(world, job, seats)
     return tuple(seats)
 
 
