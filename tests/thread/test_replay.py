@@ -135,4 +135,5 @@ def test_who_was_killed_was_started_again(stack):
         (killed,) = [line for line in stack.said if line.startswith(f"{name} ended after")]
         assert how_it_ended(-9) in killed
         assert f"{name} is started again." in stack.said
-    assert ports.answers(stack.options.address + "/")
+    page = stack.options.address + "/"
+    stack.wait_until(lambda: ports.answers(page), within=20, what="the web answers again")
