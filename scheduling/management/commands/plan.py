@@ -23,7 +23,7 @@ class Command(BaseCommand):
         parser.add_argument("--devices", action="store_true", help="name the devices too")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        text = sys.stdin.read() if options["file"] == "-" else _read(options["file"])
+        text = _read(options["file"])
         try:
             if options["json"]:
                 plan = plan_cycle(decode(text, Snapshot), Policy())
@@ -39,6 +39,9 @@ class Command(BaseCommand):
 
 def _read(name: str) -> str:
     try:
-        return Path(name).read_text(encoding="utf-8")
+        found = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return found.decode()
     except OSError as error:
         raise SystemExit(f"cannot read {name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SystemExit(f"cannot read {name}: it is no UTF-8 text") from error
