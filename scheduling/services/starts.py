@@ -1,0 +1,129 @@
+"""Writing starts down: the ledger's rows, for many jobs at a time."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import F, Max
+from django.db.models.functions import Now
+
+from portal.core.queueing import send_on_commit
+from scheduling.engine.jobs import PlacedMember
+from scheduling.engine.plan import Start
+from scheduling.engine.snapshot import Snapshot
+from scheduling.models import Job, JobGroup, Member, Placement, PlacementGpu
+from scheduling.services.lifecycle import move_all
+from scheduling.states import JobState
+
+BATCH = 100  # starts to a transaction: long enough to be cheap, short enough to lock nobody out
+_ONE_HOLDER = "gpu_in_one_active_placement"
+# Times the time to bind: how long the start itself may wait for a worker. See binding.bind.
+_PATIENCE = 10
+
+
+def start_all(starts: Sequence[Start], snapshot: Snapshot, *, at: datetime) -> int:
+    """How many of `starts` happened: not those whose job or devices changed since the snapshot.
+
+    at: cluster clock.
+    """
+    batches = (starts[first : first + BATCH] for first in range(0, len(starts), BATCH))
+    return sum(_start(batch, snapshot, at=at) for batch in batches)
+
+
+def _start(starts: Sequence[Start], snapshot: Snapshot, *, at: datetime) -> int:
+    """A device that was taken meanwhile costs its own job alone: then they go one by one."""
+    try:
+        with transaction.atomic():
+            return _write(starts, snapshot, at=at)
+    except IntegrityError as error:
+        if _ONE_HOLDER not in str(error):
+            raise
+    if len(starts) == 1:
+        return 0
+    return sum(_start((start,), snapshot, at=at) for start in starts)
+
+
+def _write(starts: Sequence[Start], snapshot: Snapshot, *, at: datetime) -> int:
+    # Locked, so that nobody holds or cancels one between this look and the change.
+    waiting = Job.objects.select_for_update().filter(state=JobState.QUEUED, is_held=False)
+    jobs = list(waiting.filter(pk__in=[start.job for start in starts]).order_by("pk"))
+    latest = Now() + timedelta(seconds=settings.BIND_TIMEOUT_SECONDS) * _PATIENCE
+    attempt = F("attempt") + 1
+    won = move_all(
+        jobs, JobState.STARTING, at=at, reason="placed", attempt=attempt, release_by=latest
+    )
+    for job in won:
+        job.attempt += 1
+        send_on_commit("scheduling.bind_job", job_id=job.pk, attempt=job.attempt)
+    members = {start.job: start.members for start in starts}
+    _write_ledger({job: members[job.pk] for job in won}, snapshot, at=at)
+    return len(won)
+
+
+def _write_ledger(
+    placed: dict[Job, tuple[PlacedMember, ...]], snapshot: Snapshot, *, at: datetime
+) -> None:
+    """One placement per group and node, one member row per member, one device row per GPU."""
+    groups = _groups(placed)
+    bound_at = _bound_at(placed, snapshot, at)
+    counts = Counter((job, m.group, m.node) for job, members in placed.items() for m in members)
+    placements = {
+        (job, group, node): Placement(
+            job=job,
+            group=groups[job.pk, group],
+            node_id=snapshot.node_ids[node],
+            attempt=job.attempt,
+            member_count=count,
+            bound_at=bound_at[job],
+        )
+        for (job, group, node), count in counts.items()
+    }
+    Placement.objects.bulk_create(placements.values())
+    rows = [
+        (
+            member.gpus,
+            Member(
+                job=job,
+                group=groups[job.pk, member.group],
+                placement=placements[job, member.group, member.node],
+                attempt=job.attempt,
+                rank=member.rank,
+            ),
+        )
+        for job, members in placed.items()
+        for member in members
+    ]
+    Member.objects.bulk_create(row for _, row in rows)
+    PlacementGpu.objects.bulk_create(
+        PlacementGpu(placement=row.placement, member=row, gpu_id=snapshot.gpu_ids[gpu])
+        for gpus, row in rows
+        for gpu in gpus
+    )
+
+
+def _groups(jobs: Iterable[Job]) -> dict[tuple[int, int], JobGroup]:
+    """The groups of `jobs`, by job and by their place among its groups."""
+    groups: dict[tuple[int, int], JobGroup] = {}
+    seen: Counter[int] = Counter()
+    for group in JobGroup.objects.filter(job__in=list(jobs)).order_by("job_id", "index"):
+        groups[group.job_id, seen[group.job_id]] = group
+        seen[group.job_id] += 1
+    return groups
+
+
+def _bound_at(
+    placed: dict[Job, tuple[PlacedMember, ...]], snapshot: Snapshot, at: datetime
+) -> dict[Job, datetime]:
+    """`at`, or when the last of a job's devices became free, if a clock ran ahead."""
+    gpus = {
+        job: [snapshot.gpu_ids[gpu] for member in members for gpu in member.gpus]
+        for job, members in placed.items()
+    }
+    used = PlacementGpu.objects.filter(gpu__in=[gpu for ids in gpus.values() for gpu in ids])
+    free_since = dict(used.values_list("gpu").annotate(Max("released_at")))
+    return {
+        job: max([at, *(when for gpu in ids if (when := free_since.get(gpu)) is not None)])
+        for job, ids in gpus.items()
+    }
