@@ -1,7 +1,7 @@
 """Small stories in tests/data/stories: their titles together say what the engine decides, and why.
 
-A story is `== TITLE`, a scenario, `--`, and exactly what comes out. `# simulated` runs it forward in
-time, `# with devices` names devices. Each plan made on the way is checked against the invariants.
+A story is `== TITLE`, a scenario, `--`, and exactly what comes out. `# simulated` runs it forward
+in time, `# with devices` names devices. Plans are checked against the invariants as well.
 """
 
 from pathlib import Path
