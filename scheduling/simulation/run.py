@@ -4,10 +4,11 @@ At one instant: ends, then changes in file order, then the cycle; and again whil
 the cycle did ends at that same instant.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from scheduling.engine.arrays import NEVER
 from scheduling.engine.cycle import plan_cycle
+from scheduling.engine.invariants import violations
 from scheduling.engine.jobs import PlacedMember
 from scheduling.engine.plan import (
     Decision,
@@ -25,31 +26,47 @@ from scheduling.engine.scenario.events import finish, grace_of, lose_seats, stop
 from scheduling.engine.scenario.render import Renderer
 from scheduling.engine.scenario.survey import Survey
 from scheduling.engine.scenario.world import Job, Keep, Seat, World
-from scheduling.engine.snapshot import GpuMode
+from scheduling.engine.snapshot import GpuMode, Snapshot
 
 MOST_CYCLES_AT_ONCE = 1000
 """More cycles at one instant than this mean that something never settles."""
 
 
 def simulate(
-    scenario: Scenario, *, until: int | None = None, with_devices: bool = False
+    scenario: Scenario,
+    *,
+    until: int | None = None,
+    with_devices: bool = False,
+    check: bool = False,
+    watch: Callable[[Plan], None] | None = None,
 ) -> Iterator[str]:
     """The lines of a run: decisions, ends, and what jobs lost, each with its time.
 
     until: seconds from the beginning to stop at; without it the run ends when nothing more can
-    happen.
+    happen. check: raise AssertionError for the first plan that breaks a rule. watch: is shown each
+    plan.
     """
-    return _Run(scenario, with_devices=with_devices).lines(NEVER if until is None else until)
+    run = _Run(scenario, with_devices=with_devices, check=check, watch=watch)
+    return run.lines(NEVER if until is None else until)
 
 
 class _Run:
     """The world, what is still to happen to it, and what was last said of each waiting job."""
 
-    def __init__(self, scenario: Scenario, *, with_devices: bool) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        with_devices: bool,
+        check: bool,
+        watch: Callable[[Plan], None] | None,
+    ) -> None:
         self._world: World = scenario.world
         self._events = list(scenario.events)
         self._refused = list(scenario.refused)
         self._with_devices = with_devices
+        self._check = check
+        self._watch = watch
         self._said: dict[tuple[str, int], str] = {}
         self._leaving: list[tuple[int, Job, tuple[Seat, ...]]] = []
         self._now = 0
@@ -125,7 +142,7 @@ class _Run:
     def _cycle(self) -> Iterator[str]:
         survey = Survey(self._world, self._now)
         snapshot = survey.snapshot()
-        plan = plan_cycle(snapshot, self._world.policy)
+        plan = self._plan(snapshot)
         names = self._world.names()
         renderer = Renderer(snapshot, 0, names, self._with_devices)
         lines = [
@@ -137,6 +154,15 @@ class _Run:
         self._reserved = [reserve.start_at for reserve in plan.of(Reserve)]
         _Hands(self._world, survey, self._now, self._leaving).carry_out(plan)
         yield from lines
+
+    def _plan(self, snapshot: Snapshot) -> Plan:
+        policy = self._world.policy
+        plan = plan_cycle(snapshot, policy)
+        if self._check and (wrong := violations(snapshot, plan, policy)):
+            raise AssertionError(f"unsound plan at {self._now} s: {wrong}")
+        if self._watch is not None:
+            self._watch(plan)
+        return plan
 
     def _is_news(self, decision: Decision, text: str) -> bool:
         """A hold or a reservation is told when it is new or has changed."""

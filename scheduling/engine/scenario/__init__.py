@@ -13,6 +13,7 @@ from scheduling.engine.scenario.refusals import refuse_new
 from scheduling.engine.scenario.render import Renderer
 from scheduling.engine.scenario.survey import take_snapshot
 from scheduling.engine.scenario.world import World
+from scheduling.engine.snapshot import Snapshot
 
 __all__ = [
     "Event",
@@ -49,9 +50,13 @@ class Scenario:
     events: list[Event] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
 
+    def snapshot(self) -> Snapshot:
+        """The world at the beginning, as the engine sees it."""
+        return take_snapshot(self.world, 0)
+
     def plan_lines(self, *, with_devices: bool = False) -> list[str]:
         """The refusals and the decisions of one cycle at the beginning, one line each."""
-        snapshot = take_snapshot(self.world, 0)
+        snapshot = self.snapshot()
         renderer = Renderer(snapshot, 0, self.world.names(), with_devices)
         refusals = [f"refuse {name} {why}" for name, why in self.refused]
         return refusals + renderer.lines(plan_cycle(snapshot, self.world.policy))
