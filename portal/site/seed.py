@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from django.db import transaction
 
@@ -128,10 +129,12 @@ def write_kubeconfig(path: Path, *, url: str, token: str) -> None:
 
 
 def _kubeconfig(url: str, token: str) -> dict[str, object]:
+    """The token stands in the address as well: kubectl leaves a user's out over plain HTTP."""
+    server = url.replace("://", f"://muster:{quote(token, safe='')}@", 1)
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": CLUSTER, "cluster": {"server": url}}],
+        "clusters": [{"name": CLUSTER, "cluster": {"server": server}}],
         "users": [{"name": "muster", "user": {"token": token}}],
         "contexts": [{"name": CLUSTER, "context": {"cluster": CLUSTER, "user": "muster"}}],
         "current-context": CLUSTER,

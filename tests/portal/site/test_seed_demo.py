@@ -60,7 +60,8 @@ def test_the_way_into_the_cluster_is_for_its_owner_alone_and_moves_with_it(data,
         True,
         str(file),
     )
-    assert said["clusters"] == [{"name": "demo", "cluster": {"server": "http://127.0.0.1:7443"}}]
+    server = "http://muster:secret@127.0.0.1:7443"  # kubectl sends no other token over plain HTTP
+    assert said["clusters"] == [{"name": "demo", "cluster": {"server": server}}]
     assert said["users"] == [{"name": "muster", "user": {"token": "secret"}}]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
