@@ -49,6 +49,7 @@ def run(options: demo.Options, *, reset: bool = False, check: bool = False) -> N
     supervisor = Supervisor(say, keep_open=(held,))
     try:
         env = start_services(supervisor, options)
+        demo.keep_environment(options.data / "environment", env)
         start_portal(supervisor, options, env)
         link = first_steps.sign_in_link(options, env)
         say(welcome(options, link))

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ USER = "demo-operator"
 
 # What the caller's shell may hold of other programs' settings, and would bend ours.
 _DROPPED_PREFIXES = ("PG", "CELERY_", "DJANGO_", "GUNICORN_", "WEB_CONCURRENCY")
+_OURS = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "MUSTER_")
 _GUNICORN = (
     *("-m", "gunicorn", "--worker-class", "gthread", "--threads", "4"),
     *("--graceful-timeout", "5", "--no-control-socket"),
@@ -72,6 +74,17 @@ def environment(given: Mapping[str, str], options: Options, services: Services) 
         "MUSTER_SIMCLUSTER_URL": services.simcluster_url,
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def keep_environment(file: Path, env: Mapping[str, str]) -> None:
+    """Write what is the portal's own in `env` for a shell to source; its owner alone may read."""
+    lines = [f"{key}={shlex.quote(env[key])}" for key in sorted(env) if key.startswith(_OURS)]
+    half = file.with_suffix(".half")
+    half.unlink(missing_ok=True)
+    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as handle:
+        handle.write("\n".join(lines) + "\n")
+    half.replace(file)
 
 
 def kept_secret(file: Path) -> str:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from portal.embedded.demo import Options
+from portal.embedded.demo import USER, Options
 
 
 def say(text: str, *, end: str = "\n") -> None:
@@ -33,6 +33,7 @@ def welcome(options: Options, link: str) -> str:
 Muster runs at {options.address}
 
   Sign in (this link works once):  {link}
+  Another link, for anybody:       bin/manage sign_in_link --user {USER}
 
   This is a simulation: no GPU is used. Twelve made-up nodes {feed},
   and their clock goes {options.speed:g} times as fast as yours.

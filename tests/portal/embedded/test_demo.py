@@ -54,6 +54,25 @@ def test_a_secret_is_made_once_and_read_by_its_owner_alone(tmp_path):
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
 
 
+def test_a_shell_reads_back_what_the_portal_was_told(options, tmp_path):
+    file = tmp_path / "environment"
+    env = demo.environment({"PATH": "/bin", "MUSTER_NOTE": "it's $HOME"}, options, SERVICES)
+
+    demo.keep_environment(file, env)
+
+    told = subprocess.run(
+        ["/bin/bash", "-c", f"set -a; source {file}; env -0"],
+        env={},
+        capture_output=True,
+        check=True,
+    )
+    read = dict(line.split("=", 1) for line in told.stdout.decode().split("\0") if line)
+    ours = {key: value for key, value in env.items() if key not in {"PATH", "PYTHONUNBUFFERED"}}
+    assert {key: read.get(key) for key in ours} == ours
+    assert "PYTHONUNBUFFERED" not in read
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
 def test_secrets_are_on_no_command_line(options):
     env = demo.environment({}, options, SERVICES)
     programs = [demo.simcluster(options, env), *demo.portal_programs(options, env)]
