@@ -27,6 +27,22 @@ NO_WISHES = {
     "min_total": None,
 }
 
+EVERYTHING = {
+    "cluster": "main",
+    "members": 2,
+    "gpus_per_member": 8,
+    "cpu_milli": 4000,
+    "memory_mib": 65536,
+    "gpu": {"model": "h100"},
+    "walltime_seconds": 86400,
+    "priority": "high",
+    "preemptible": False,
+    "image": "train:1",
+    "command": ["python", "-c", " print(1)"],
+    "environment": {"EMPTY": ""},
+    "annotations": {"team/run": "7"},
+}
+
 
 @pytest.fixture
 def asked():
@@ -40,21 +56,7 @@ def errors_of(answer):
 
 def test_a_flat_form_becomes_a_job_of_one_group(api, cluster, asked, sent):
     PriorityClassFactory(name="high", value=100)
-    form = asked | {
-        "cluster": "main",
-        "members": 2,
-        "gpus_per_member": 8,
-        "cpu_milli": 4000,
-        "memory_mib": 65536,
-        "gpu": {"model": "h100"},
-        "walltime_seconds": 86400,
-        "priority": "high",
-        "preemptible": False,
-        "image": "train:1",
-        "command": ["python", "-c", " print(1)"],
-        "environment": {"EMPTY": ""},
-        "annotations": {"team/run": "7"},
-    }
+    form = asked | EVERYTHING
 
     answer = api.post(JOBS, form, format="json")
 
