@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from scheduling.engine.arrays import NEVER, UNLIMITED
-from scheduling.engine.charge import charges
+from scheduling.engine.charge import charges, least_parts
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.gang import wish_of
 from scheduling.engine.horizon import duration_of, end_of
@@ -77,6 +77,7 @@ class _Audit:
         self._now = Ledger(self._fleet)
         self._soon = self._now.fork()
         self._books = Books(snapshot.quotas)
+        self._firm = Books(snapshot.quotas)  # without what elastic gangs got above their minimum
         self._pending = {job.id: job for job in snapshot.pending}
         self._running = {job.id: job for job in snapshot.running}
         self._budget: list[int] = snapshot.tenant_budget.tolist()
@@ -135,9 +136,11 @@ class _Audit:
         for flavor, parts in charges(self._fleet, job, members).items():
             if parts > self._books.available(job.tenant, flavor):
                 yield f"job {job.id} exceeds the quota of its tenant"
-            elif not job.preemptible and parts > self._books.within_nominal(job.tenant, flavor):
+            elif not job.preemptible and parts > self._firm.within_nominal(job.tenant, flavor):
                 yield f"job {job.id} is not preemptible and borrows"
             self._books.charge(job.tenant, flavor, parts)
+            firm = 0 if isinstance(job, RunningJob) else least_parts(self._fleet, job)
+            self._firm.charge(job.tenant, flavor, min(parts, firm))
         try:
             self._now.take(job, members)
             self._soon.take(job, members)

@@ -180,6 +180,19 @@ def test_devices_are_named_on_request():
         ("node n1 2xA100\nrun r 1x4 on 1@n1", "line 2: 'r' does not fit on n1"),
         ("node n1 2xA100 cpu=many", "line 1: 'many' is no number"),
         ("job j 1x1 tenant=T", "line 1: there is no tenant 'T'"),
+        ("node n1 1025xA100", "line 1: 1025 is too many: 1024 at most"),
+        (
+            "node n1 8xA100\njob j 1x99999999999999999999",
+            "line 2: 99999999999999999999 is too large: a number has 9 digits at most",
+        ),
+        (
+            "node n1 8xA100\nrun r 1x1 on 1@n1 gpus=n1/0-1024",
+            "line 2: '0-1024' is beyond the 1024 GPUs that a node may have",
+        ),
+        (
+            "node n1 8xA100\nrun r 1x8 on 1@n1\nnode n1 4xA100",
+            "line 3: node 'n1' is in use and cannot get other GPUs",
+        ),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(text, message):

@@ -44,7 +44,8 @@ def _node(world: World, words: Sequence[str], at: int) -> None:
     node = world.nodes.get(name)
     if rest and "=" not in rest[0] and rest[0][0].isdecimal():
         count, _, model = rest.pop(0).partition("x")
-        node = Node(name, options.flavor(model), values.whole(count))
+        _check_nobody_sits(world, name)
+        node = Node(name, options.flavor(model), values.at_most(values.MOST_OF_A_NODE, count))
         node.gpus = [GpuState() for _ in range(node.count)]
     if node is None:
         raise ValueError(f"node {name!r} needs its GPUs: write 8xA100")
@@ -56,6 +57,14 @@ def _node(world: World, words: Sequence[str], at: int) -> None:
         for gpu in node.gpus:
             gpu.sharing = options.sharing(word.removeprefix("mode="))
     world.nodes[name] = node
+
+
+def _check_nobody_sits(world: World, name: str) -> None:
+    """A node gets other GPUs only while nobody holds, keeps or is promised the ones it has."""
+    held = (seat.node for job in world.placed() for seat in job.seats)
+    kept = (seat.node for keep in world.keeps.values() for seat in keep.seats)
+    if name in {*held, *kept}:
+        raise ValueError(f"node {name!r} is in use and cannot get other GPUs")
 
 
 def _check_partition(node: Node, found: Mapping[str, Any]) -> None:
@@ -253,7 +262,7 @@ def _policy_value(key: str, kind: Any, word: str) -> Any:
     if kind in {int, int | None}:
         if word == "none" and kind is not int:
             return None
-        return int(word) if word.isdecimal() else values.seconds(word)
+        return values.whole(word) if word.isdecimal() else values.seconds(word)
     return kind(word)
 
 

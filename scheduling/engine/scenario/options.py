@@ -41,7 +41,7 @@ class Grammar:
                 read = key.read(value)
                 found[key.field] = at + read if key.is_instant else read
             elif not equals and "p" in self.keys and word[0] == "p" and word[1:].isdecimal():
-                found["priority"] = int(word[1:])
+                found["priority"] = values.whole(word[1:])
             else:
                 raise ValueError(f"unknown word {word!r}")
         return found
@@ -73,7 +73,7 @@ def sharing(word: str) -> Sharing:
     count, _, many = rest.partition(",")
     if mode not in _SHARED_MODES or many not in {"", "many"} or not values.whole(count or "0"):
         raise ValueError(f"{word!r} is no way to share a GPU: write time_slicing:4 or hami")
-    return _SHARED_MODES[mode], int(count), many == "many"
+    return _SHARED_MODES[mode], values.at_most(values.MOST_OF_A_NODE, count), many == "many"
 
 
 def _flavors(word: str) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from scheduling.engine.snapshot import PARTS_PER_GPU
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MIB: Final = {"MiB": 1, "GiB": 1024, "TiB": 1024 * 1024}
 _THOUSANDTH: Final = 1000
+MOST_OF_A_NODE: Final = 1024  # GPUs, and so the numbers that devices may have
+_MOST_DIGITS: Final = 9  # so that no sum or product leaves 64 bits
 _BETWEEN_GROUPS: Final = re.compile(r"\+(?=(?:\w+:)?\d+(?:\.\.\d+)?x)")
 _GROUP: Final = re.compile(r"(?:([A-Za-z]\w*):)?(\d+)(?:\.\.(\d+))?x(.+)")
 
@@ -24,7 +26,7 @@ def seconds(word: str) -> int:
     parts = re.findall(r"(\d+)([smhd])", word)
     if not parts or "".join(f"{number}{unit}" for number, unit in parts) != word.lstrip("+-"):
         raise ValueError(f"{word!r} is no time: write 90s, 30m, 2h or 3d")
-    return sign * sum(int(number) * _SECONDS[unit] for number, unit in parts)
+    return sign * sum(whole(number) * _SECONDS[unit] for number, unit in parts)
 
 
 def optional_seconds(word: str) -> int | None:
@@ -37,14 +39,24 @@ def mib(word: str) -> int:
     found = re.fullmatch(r"(\d+)(MiB|GiB|TiB)", word)
     if not found:
         raise ValueError(f"{word!r} is no size: write 40GiB or 46068MiB")
-    return int(found[1]) * _MIB[found[2]]
+    return whole(found[1]) * _MIB[found[2]]
 
 
 def whole(word: str) -> int:
     """A whole number that is not negative."""
     if not word.isdecimal():
         raise ValueError(f"{word!r} is no whole number")
+    if len(word.lstrip("0")) > _MOST_DIGITS:
+        raise ValueError(f"{word[:40]} is too large: a number has {_MOST_DIGITS} digits at most")
     return int(word)
+
+
+def at_most(most: int, word: str) -> int:
+    """A whole number up to `most`."""
+    number = whole(word)
+    if number > most:
+        raise ValueError(f"{word} is too many: {most} at most")
+    return number
 
 
 def milli(word: str) -> int:
@@ -52,7 +64,7 @@ def milli(word: str) -> int:
     found = re.fullmatch(r"(\d+)(?:\.(\d{1,3}))?", word)
     if not found:
         raise ValueError(f"{word!r} is no number")
-    return int(found[1]) * _THOUSANDTH + int((found[2] or "0").ljust(3, "0"))
+    return whole(found[1]) * _THOUSANDTH + int((found[2] or "0").ljust(3, "0"))
 
 
 def gpu_parts(word: str) -> int:
@@ -74,7 +86,7 @@ def _group(word: str) -> Group:
     if not found:
         raise ValueError(f"{word!r} is no shape: write 4x8, 2..4x1 or actor:3x1+learner:2x1")
     name, least, most, request = found.groups()
-    few, many = int(least), int(most or least)
+    few, many = whole(least), whole(most or least)
     if not 1 <= few <= many:
         raise ValueError(f"{word!r} has fewer members at most than at least, or none")
     return Group(name=name or "", min_member=few, max_member=many, request=_request(request))
@@ -83,7 +95,7 @@ def _group(word: str) -> Group:
 def _request(word: str) -> Request:
     kind, _, rest = word.partition(":")
     if word.isdecimal():
-        count = int(word)
+        count = whole(word)
         return Request(kind=Access.WHOLE, count=count) if count else Request()
     first, _, second = rest.partition(",")
     if kind == "mig" and first:
@@ -104,7 +116,7 @@ def place(word: str) -> tuple[tuple[str, int, str], ...]:
         item = re.fullmatch(r"(?:(\w+):)?(\d+)@(.+)", part)
         if not item:
             raise ValueError(f"{part!r} is no place: write 2@node")
-        found.append((item[1] or "", int(item[2]), item[3]))
+        found.append((item[1] or "", whole(item[2]), item[3]))
     return tuple(found)
 
 
@@ -115,7 +127,10 @@ def numbers(word: str) -> tuple[int, ...]:
         ends = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if not ends:
             raise ValueError(f"{part!r} is no number and no range")
-        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+        first, last = whole(ends[1]), whole(ends[2] or ends[1])
+        if last >= MOST_OF_A_NODE:
+            raise ValueError(f"{part!r} is beyond the {MOST_OF_A_NODE} GPUs that a node may have")
+        found += range(first, last + 1)
     return tuple(found)
 
 
