@@ -1,4 +1,5 @@
 import pytest
+from django.core.management import CommandError, call_command
 
 from portal.core.errors import Conflict, NotAllowed, Refused
 from portal.core.models import AuditEvent
@@ -74,3 +75,32 @@ def test_a_knob_that_is_not_there_or_cannot_be_that_is_refused_by_name(operator,
 def test_only_operators_set_policies():
     with pytest.raises(NotAllowed):
         set_policy(ClusterFactory(), {"reservations": 1}, by=UserFactory(), seen=0)
+
+
+def test_the_command_shows_and_changes_the_policy(operator, capsys):
+    cluster = ClusterFactory(slug="main")
+
+    call_command("set_policy", "main", "order=fair", "across=null", "--as", operator.username)
+
+    shown = capsys.readouterr().out.splitlines()
+    assert ('order="fair"' in shown, "reservations=0" in shown) == (True, True)
+    assert policy_in_force(cluster).order == Order.FAIR
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "there is no cluster nowhere"),
+        (["main", "order=fair"], "say who changes it"),
+        (["main", "order", "--as", "olga"], "order is no KNOB=VALUE"),
+        (["main", "order=best", "--as", "olga"], "order cannot be that"),
+    ],
+)
+def test_the_command_says_what_is_wrong(words, message):
+    ClusterFactory(slug="main")
+    UserFactory(username="olga", is_operator=True)
+
+    with pytest.raises(CommandError, match=message):
+        call_command("set_policy", *words)
+
+    assert not Policy.objects.exists()
