@@ -92,15 +92,12 @@ def _fill(room: Room, nodes: IntArray, count: int, level: Level, members: IntArr
 
 def _fewest(slots: IntArray, left: IntArray, count: int) -> list[tuple[int, int]]:
     """(index, members) of as few places as hold `count`: the largest, the last one the tightest."""
-    chosen: list[tuple[int, int]] = []
     falling = np.lexsort((np.arange(len(slots)), left, -slots))
-    taken = np.zeros(len(slots), dtype=np.bool_)
-    for index in falling.tolist():
-        enough = np.flatnonzero((slots >= count) & ~taken)
-        if len(enough):
-            best = enough[np.argmin(left[enough])]
-            return [*chosen, (int(best), count)]
-        chosen.append((index, int(slots[index])))
-        taken[index] = True
-        count -= int(slots[index])
-    return chosen
+    held = np.cumsum(slots[falling])
+    full = int(np.searchsorted(held, count))
+    rest = count - (int(held[full - 1]) if full else 0)
+    others = np.sort(falling[full:])
+    enough = others[slots[others] >= rest]
+    last = int(enough[np.argmin(left[enough])])
+    whole = falling[:full]
+    return [*zip(whole.tolist(), slots[whole].tolist(), strict=True), (last, rest)]

@@ -243,10 +243,7 @@ class _Search:
 
     def _greedy(self, candidates: Sequence[Victim]) -> Room | None:
         """Victims by loss per GPU until the gang fits; then each is spared that need not go."""
-        by_loss: list[Victim] = []
-        for victim in sorted(candidates, key=self._loss_per_gpu):
-            if self._is_legal([*by_loss, victim]):
-                by_loss.append(victim)
+        by_loss = self._legal_part(sorted(candidates, key=self._loss_per_gpu))
         if self._start_without(by_loss) is None:
             return None
         low, high = 1, len(by_loss)
@@ -278,23 +275,27 @@ class _Search:
         return self._find(ledger, books)
 
     def _is_legal(self, victims: Sequence[Victim]) -> bool:
-        """Whether of gangs the highest ranks go, and every loan that is taken back was one.
+        """Whether of gangs the highest ranks go, and every loan that is taken back was one."""
+        one_by_one = merged(victims)
+        return _from_the_top(victims) and len(self._legal_part(one_by_one)) == len(one_by_one)
+
+    def _legal_part(self, victims: Sequence[Victim]) -> list[Victim]:
+        """Those that may be stopped if they are stopped one after the other.
 
         A stop that only reclaim allows needs a tenant above its nominal quota before that stop.
         """
-        if not _from_the_top(victims):
-            return False
-        books = self._desk.soon_books.fork()
-        for victim in merged(victims):
+        books, legal = self._desk.soon_books.fork(), []
+        for victim in victims:
             used = charges(self._desk.fleet, victim.job, victim.members)
             tenant = victim.job.tenant
             if self._needs_a_loan(victim) and not any(
                 books.is_above_nominal(tenant, flavor) for flavor in used
             ):
-                return False
+                continue
+            legal.append(victim)
             for flavor, parts in used.items():
                 books.charge(tenant, flavor, -parts)
-        return True
+        return legal
 
     def _needs_a_loan(self, victim: Victim) -> bool:
         """Whether nothing but reclaim allows this stop."""
