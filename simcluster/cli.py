@@ -65,12 +65,20 @@ def _run(given: argparse.Namespace) -> int:
         token = given.token or secrets.token_urlsafe(24)
         url = f"http://{HOST}:{listener.getsockname()[1]}"
         if given.kubeconfig:
-            write_kubeconfig(given.kubeconfig, url=url, token=token)
+            _write_kubeconfig(given.kubeconfig, url=url, token=token)
         _announce(given, url, token=token)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)  # uvicorn stops, and then raises it again
         Server(App(cluster, token=token, state=state)).run(sockets=[listener])
     return 0
+
+
+def _write_kubeconfig(path: Path, *, url: str, token: str) -> None:
+    try:
+        write_kubeconfig(path, url=url, token=token)
+    except OSError as error:
+        text = f"--kubeconfig: {path} cannot be written: {error.strerror}"
+        raise UsageError(text) from error
 
 
 def _announce(given: argparse.Namespace, url: str, *, token: str) -> None:

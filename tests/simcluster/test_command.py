@@ -125,6 +125,7 @@ def test_a_signal_ends_it_in_order_and_at_once_even_with_a_watch_open(port, numb
         (["--nodes", "1xL4:1", "--speed", "0"], "--speed must be above 0"),
         (["--nodes", "1xL4:1", "--start-time", "noon"], "--start-time: 'noon' is no RFC 3339"),
         (["--nodes", "1xL4:1", "--state", "/none/x"], "--state: /none/x cannot be used"),
+        (["--nodes", "1xL4:1", "--kubeconfig", "/none/x"], "--kubeconfig: /none/x cannot be"),
     ],
 )
 def test_a_wrong_command_line_is_one_clear_line_and_status_2(capsys, arguments, words):

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,9 +24,13 @@ class BoundedJSONParser(JSONParser):
         if length > limit:
             raise TooLarge
         try:
-            return super().parse(stream, media_type, parser_context)
+            parsed: dict[str, Any] = super().parse(stream, media_type, parser_context)
+            json.dumps(parsed, ensure_ascii=False).encode()
         except RecursionError:
             raise ParseError(_("The JSON is nested too deeply.")) from None
+        except UnicodeEncodeError:  # could neither be kept nor be quoted in an answer
+            raise ParseError(_("The JSON has half of a character, such as \\ud800.")) from None
+        return parsed
 
 
 class OneForm(DefaultContentNegotiation):

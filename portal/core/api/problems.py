@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.signals import got_request_exception
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from django.utils.log import log_response
 from django.utils.translation import gettext as _
@@ -28,6 +29,15 @@ class TooLarge(exceptions.APIException):
     default_detail = gettext_lazy("The body is larger than the portal reads.")
 
 
+class DatabaseAway(exceptions.APIException):
+    """The database does not answer, or not in time."""
+
+    status_code = HTTPStatus.SERVICE_UNAVAILABLE
+    default_code = "unavailable"
+    default_detail = gettext_lazy("The portal cannot reach its database; try again in a moment.")
+    retry_after_seconds = 5
+
+
 def handle_exception(exc: Exception, context: dict[str, Any]) -> Response:
     """The problem+json answer to any error; for a bug of ours one that says nothing about it."""
     set_rollback()
@@ -40,6 +50,8 @@ def handle_exception(exc: Exception, context: dict[str, Any]) -> Response:
         exc = exceptions.PermissionDenied()
     elif isinstance(exc, RequestDataTooBig):
         exc = TooLarge()
+    elif isinstance(exc, OperationalError | InterfaceError):
+        exc = DatabaseAway()
     if isinstance(exc, exceptions.APIException):
         return _answer_api_exception(exc, request)
     return _answer_bug(exc, request)
@@ -56,7 +68,11 @@ def _answer_portal_error(exc: PortalError, request: Request) -> Response:
             }
         ]
     body = problem(request, status=exc.status, code=exc.code, detail=str(exc), errors=errors)
-    response = respond(exc.numbers | body, status=exc.status)
+    return _with_pause(respond(exc.numbers | body, status=exc.status), exc)
+
+
+def _with_pause(response: Response, exc: Exception) -> Response:
+    """The answer, with how long to wait before asking again where `exc` says."""
     seconds = getattr(exc, "retry_after_seconds", None)
     if seconds is not None:
         response["Retry-After"] = str(seconds)
@@ -74,7 +90,7 @@ def _answer_api_exception(exc: exceptions.APIException, request: Request) -> Res
     response = respond(body, status=exc.status_code)
     if isinstance(exc, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
         response["WWW-Authenticate"] = getattr(exc, "auth_header", "Bearer")
-    return response
+    return _with_pause(response, exc)
 
 
 def _answer_bug(exc: Exception, request: Request) -> Response:

@@ -25,7 +25,10 @@ def test_a_longer_one_is_not(settings):
         parsed(b'{"a": 12}', 8, settings)
 
 
-@pytest.mark.parametrize("body", [b"NaN", b"1" * 5000, b"\xff", b"[" * 5000])
+@pytest.mark.parametrize(
+    "body",
+    [b"NaN", b"1" * 5000, b"\xff", b"[" * 5000, rb'{"a": ["\ud800"]}', rb'{"\udfff": 1}'],
+)
 def test_what_json_does_not_know_or_python_cannot_hold_is_refused(settings, body):
     with pytest.raises(ParseError):
         parsed(body, 10_000, settings)

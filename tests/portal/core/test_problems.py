@@ -1,5 +1,6 @@
 import pytest
 from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.request import Request
@@ -30,6 +31,8 @@ def answer_to(exc):
         (exceptions.MethodNotAllowed("PUT"), 405, "method_not_allowed"),
         (exceptions.UnsupportedMediaType("x/y"), 415, "unsupported_media_type"),
         (exceptions.ParseError(), 400, "parse_error"),
+        (OperationalError("the server closed the connection"), 503, "unavailable"),
+        (InterfaceError("the connection is closed"), 503, "unavailable"),
     ],
 )
 def test_every_error_has_its_status_and_a_code(exc, status, code):
@@ -90,3 +93,10 @@ def test_one_thing_to_mend_is_said_at_once():
     answer = answer_to(exceptions.ValidationError({"name": ["Too long."]}))
 
     assert answer.data["detail"] == "Too long."
+
+
+def test_when_the_database_is_away_the_answer_says_when_to_ask_again():
+    answer = answer_to(OperationalError("the server closed the connection"))
+
+    assert answer["Retry-After"] == "5"
+    assert "server closed" not in answer.data["detail"]
