@@ -50,7 +50,7 @@ class Desk:
         self._kind_of: dict[int, int] = {}
         self._open: dict[tuple[tuple[int, ...], ServiceClass], BoolArray] = {}
         self._raw = Ledger(self.fleet)
-        self.soon = self._raw.fork()
+        self.soon = self._raw  # one and the same until something is on its way out, or kept
         self.books = Books(snapshot.quotas)
         self.soon_books = self.books.fork()
         self.horizon = Horizon(self.fleet, self._stays())
@@ -229,12 +229,18 @@ class Desk:
         if not members:
             return
         self.leaving.setdefault(job.id, []).extend(members)
+        self._part_soon()
         self.soon.release(job, members)
         for flavor, parts in charges(self.fleet, job, members).items():
             self.soon_books.charge(job.tenant, flavor, -parts)
 
+    def _part_soon(self) -> None:
+        if self.soon is self._raw:
+            self.soon = self._raw.fork()
+
     def _keep(self, held: HeldDevices) -> None:
         job = self.job(held.job)
+        self._part_soon()
         self.soon.take(job, held.members)
         for flavor, parts in charges(self.fleet, job, held.members).items():
             self.soon_books.charge(job.tenant, flavor, parts)

@@ -39,6 +39,12 @@ def spread(room: Room, count: int, wish: Wish) -> IntArray | None:
     """Members per node (N,) for `count` equal members, or None if they do not fit as required."""
     if int(room.slots.sum()) < count:
         return None
+    if wish.preferred == Level.NODE:
+        enough = np.flatnonzero(room.slots >= count)
+        if len(enough):
+            members = np.zeros_like(room.slots)
+            members[enough[np.argmin(room.left[enough])]] = count
+            return members
     nodes = np.flatnonzero(room.slots)
     home = _home(room, nodes, count, wish)
     if home is None:
