@@ -32,7 +32,7 @@ _SECTIONS = (
             (_("New job"), "job-new", "", "plus"),
         ),
     ),
-    (_("Quota"), ((_("My tenants"), "quota", "", "quota"),)),
+    (_("Quota"), ((_("Tenants"), "quota", "", "quota"),)),
     (_("Cluster"), ((_("Map"), "cluster-map", "", "cluster"),)),
 )
 

@@ -13,7 +13,7 @@ from topology.reports.floor import state_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a GPU. Of a job that is not the reader's business only the tenant is told."""
+    """Who holds a GPU. Of a job that is not the reader's business only the tenant is named."""
 
     tenant: str
     job_id: str = ""
@@ -62,16 +62,16 @@ def _holders(held: PlacementGpuQuerySet, reader: User) -> dict[int, Holder]:
     rows = held.active().values_list(
         "gpu_id",
         "placement__job__tenant_id",
-        "placement__job__tenant__slug",
+        "placement__job__tenant__name",
         "placement__job__public_id",
         "placement__job__name",
         "placement__job__state",
     )
     return {
-        gpu: Holder(tenant=slug, job_id=job_id, job_name=name, job_state=state)
+        gpu: Holder(tenant=holder, job_id=job_id, job_name=name, job_state=state)
         if tenant in visible
-        else Holder(tenant=slug)
-        for gpu, tenant, slug, job_id, name, state in rows
+        else Holder(tenant=holder)
+        for gpu, tenant, holder, job_id, name, state in rows
     }
 
 

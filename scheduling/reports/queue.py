@@ -25,6 +25,7 @@ class QueueRow:
 
     position: int
     tenant: str
+    tenant_name: str
     gpus: int
     shape: str
     is_mine: bool
@@ -86,6 +87,7 @@ def _row(position: int, job: Job, *, reader: User, visible: set[int], wall: date
     return QueueRow(
         position=position,
         tenant=job.tenant.slug,
+        tenant_name=job.tenant.name,
         gpus=row.gpus,
         shape=row.shape,
         is_mine=job.owner_id == reader.pk,

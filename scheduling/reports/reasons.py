@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from scheduling.engine.plan import Reason, Unit, unit_of
-from scheduling.models import Job
+from scheduling.models import Job, Level
 from scheduling.states import JobState
 
 _NAMES_A_JOB = frozenset({"job", "victims", "waits_for"})
@@ -45,9 +45,18 @@ SENTENCES: dict[Reason, tuple[Promise, ...]] = {
         gettext_lazy("No GPU that it accepts has enough memory."),
     ),
     Reason.NEVER_FITS: (
-        gettext_lazy("Never fits as asked: one {level} here could hold {largest} of it at most."),
-        gettext_lazy("Never fits as asked: this cluster could hold {largest} of it at most."),
-        gettext_lazy("Never fits as asked, not even on this cluster without other jobs."),
+        gettext_lazy(
+            "Never fits as asked: {level} here could hold {largest} of its members at most."
+            " Cancel it and ask for less."
+        ),
+        gettext_lazy(
+            "Never fits as asked: this cluster could hold {largest} of its members at most."
+            " Cancel it and ask for less."
+        ),
+        gettext_lazy(
+            "Never fits as asked, not even on this cluster without other jobs. Cancel it and ask"
+            " for less."
+        ),
     ),
     Reason.OVER_CEILING: (
         gettext_lazy("It asks for {asked} GPUs; its tenant may never hold more than {limit}."),
@@ -89,7 +98,7 @@ SENTENCES: dict[Reason, tuple[Promise, ...]] = {
         gettext_lazy("It would delay an earlier job, which is promised its place."),
     ),
     Reason.FRAGMENTED: (
-        gettext_lazy("There is room for {free} of its members, but in one {level} for {largest}."),
+        gettext_lazy("There is room for {free} of its members, but in {level} for {largest}."),
         gettext_lazy("There is room for {free} of its members, but in one place for {largest}."),
         gettext_lazy("Enough is free in all, but not in one place."),
     ),
@@ -145,6 +154,8 @@ def _spoken(job: Job, reason: Reason) -> dict[str, str]:
 def _say(reason: Reason, key: str, value: Any) -> str:
     if _is_instant(reason, key):
         return f"{localtime(datetime.fromisoformat(value)):%Y-%m-%d %H:%M %Z}"
+    if key == "level":
+        return str(Level(value).label)
     match unit_of(reason, key, value):
         case Unit.SECONDS:
             return _duration(value)

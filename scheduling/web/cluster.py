@@ -7,6 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
+from portal.core.clock import cluster_time
 from portal.core.web import polled, signed_in, tag_of
 from scheduling.models import Job
 from scheduling.reports.jobs import job_rows, with_rows
@@ -119,12 +120,14 @@ def node_page(request: HttpRequest, name: str) -> HttpResponse:
     holders = holders_on(node, reader=request.user)
     job_ids = {holder.job_id for holder in holders.values() if holder.job_id}
     jobs = Job.objects.visible_to(request.user).filter(public_id__in=job_ids).newest_first()
+    wall = timezone.now()
     shown = {
         "node": node,
+        "changed_at": cluster_time(node.cluster, wall=node.seen_at) if node.seen_at else None,
         "picture": draw(node_plan(node), holders),
         "node_states": NODE_STATES,
         "kinds": KIND_LABELS,
-        "rows": job_rows(with_rows(jobs), wall=timezone.now()),
+        "rows": job_rows(with_rows(jobs), wall=wall),
     }
     return render(request, "scheduling/node.html", shown)
 

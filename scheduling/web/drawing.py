@@ -66,6 +66,7 @@ def draw(plan: NodePlan, holders: dict[int, Holder]) -> NodePicture:
     cells: list[Cell] = []
     brackets: list[Bracket] = []
     x, y, width = MARGIN, HEAD, 0
+    gap = ISLAND_GAP if any(len(island) > 1 for island in plan.islands) else GAP
     for island in plan.islands:
         if x > MARGIN and x + _span(len(island)) > MARGIN + _span(PER_ROW) + ISLAND_GAP:
             x, y = MARGIN, y + CELL + FOOT
@@ -79,7 +80,7 @@ def draw(plan: NodePlan, holders: dict[int, Holder]) -> NodePicture:
                 brackets.append(Bracket(x, y + CELL + 4, _span(len(row))))
             x += _span(len(row))
             width = max(width, x)
-        x += ISLAND_GAP
+        x += gap
     return NodePicture(
         plan, max(width + MARGIN, 120), y + CELL + FOOT, tuple(cells), tuple(brackets)
     )

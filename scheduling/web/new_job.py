@@ -25,7 +25,7 @@ def new_job(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         job = _submit(form, request)
         if job is not None:
-            messages.success(request, _("Job %(job)s is in the queue.") % {"job": job.name})
+            messages.success(request, _("Job %(job)s was submitted.") % {"job": job.name})
             return redirect("job", public_id=job.public_id)
     cluster = chosen_cluster(request)
     shown = {

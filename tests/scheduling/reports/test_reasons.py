@@ -37,11 +37,13 @@ SAID = {
     ),
     "never fits one level": (
         held("never_fits", {"largest": 8, "now": 8, "level": "node"}),
-        "Never fits as asked: one node here could hold 8 of it at most.",
+        "Never fits as asked: one node here could hold 8 of its members at most."
+        " Cancel it and ask for less.",
     ),
     "never fits the cluster": (
         held("never_fits", {"largest": 12, "now": 8}),
-        "Never fits as asked: this cluster could hold 12 of it at most.",
+        "Never fits as asked: this cluster could hold 12 of its members at most."
+        " Cancel it and ask for less.",
     ),
     "over the ceiling": (
         held("over_ceiling", {"limit": 24, "asked": 32}),

@@ -76,7 +76,7 @@ def test_the_map_names_another_tenants_job_nowhere(as_omar, scene):
 
     assert "yolo-detector" not in page
     assert scene.jobs["yolo-detector"].public_id not in page
-    assert "GPU 0 of a100-02: in use by other tenants – vision" in page
+    assert "GPU 0 of a100-02: in use by other tenants – Vision" in page
 
 
 @pytest.mark.parametrize("count", [1, 3])
