@@ -8,12 +8,13 @@ import numpy as np
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
 from scheduling.engine.charge import charges
 from scheduling.engine.fleet import Fleet
+from scheduling.engine.fragmentation import Mix
 from scheduling.engine.gang import amounts_of, wish_of
 from scheduling.engine.horizon import Horizon, Stay, duration_of, end_of
 from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember, RunningJob, ServiceClass
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.plan import Decision, Reserve
-from scheduling.engine.policy import Policy
+from scheduling.engine.policy import Packing, Policy
 from scheduling.engine.promises import Promise, Promises
 from scheduling.engine.quota import AnyBooks, Books, Tighter
 from scheduling.engine.snapshot import Block, HeldDevices, Snapshot
@@ -36,6 +37,9 @@ class Desk:
         self.policy = policy
         self.at = snapshot.taken_at
         self.fleet = Fleet(snapshot)
+        if policy.packing == Packing.FGD:
+            mix = Mix(self.fleet, (*snapshot.pending, *snapshot.running))
+            self.fleet.dearness = mix.growth
         self.decisions = []
         self.version = 0
         self.roomier = 0

@@ -1,7 +1,8 @@
 """What does not change while one cycle goes on: nodes, devices, levels, and who may go where."""
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,7 +20,11 @@ class Fleet:
 
     Kinds of a node's room, the rows of a (K, N) array: its resources, whole GPUs, free instances of
     each MIG profile, share slots, and thousandths of shared GPUs.
+
+    dearness: (N,) what a member's place on each node costs, where the policy packs by that.
     """
+
+    dearness: Callable[[Any, Request], IntArray] | None
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -35,6 +40,7 @@ class Fleet:
         self.milli_row = self.slot_row + 1
         self.kinds = self.milli_row + 1
         self.least_parts: dict[int, tuple[tuple[tuple[Group, ...], int], int]] = {}
+        self.dearness = None
         self._vectors: dict[Request, IntArray | None] = {}
         self._suitable: dict[tuple[tuple[int, ...], ServiceClass], BoolArray] = {}
 

@@ -9,7 +9,7 @@ from scheduling.engine.arrays import BoolArray, IntArray
 from scheduling.engine.devices import with_devices
 from scheduling.engine.fit import member_slots
 from scheduling.engine.fleet import Fleet
-from scheduling.engine.jobs import Access, JobSpec, Level, PlacedMember
+from scheduling.engine.jobs import Access, JobSpec, Level, PlacedMember, Request
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.locality import ANYWHERE, Room, Wish, spread
 
@@ -109,7 +109,7 @@ def place_members(
 def _homes(ledger: Ledger, job: JobSpec, counts: Sequence[int], *, place: Place) -> Iterator[Place]:
     """The domains that might hold all groups: the smallest first, then the one with least room."""
     slots = [place.open_slots(ledger, job, group) for group in range(len(job.groups))]
-    left = room_left(ledger, Access.WHOLE)
+    left = room_left(ledger, Request(kind=Access.WHOLE, count=1))
     top = Level.FABRIC if place.wish.required is None else place.wish.required
     inside = Wish(place.wish.preferred)
     for level in Level:
@@ -152,16 +152,22 @@ def _place_group(
     slots = place.open_slots(ledger, job, group)
     if int(slots.sum()) < count:
         return None
-    left = room_left(ledger, job.groups[group].request.kind)
+    left = room_left(ledger, job.groups[group].request)
     per_node = spread(Room(ledger.fleet, slots, left), count, place.wish)
     if per_node is None:
         return None
     return with_devices(ledger, job, _ranked(ledger, group, per_node))
 
 
-def room_left(ledger: Ledger, kind: Access) -> IntArray:
-    """(N,) what is free on each node, to be used up where least is: devices first, then CPU."""
-    fleet, snapshot = ledger.fleet, ledger.fleet.snapshot
+def room_left(ledger: Ledger, request: Request) -> IntArray:
+    """(N,) how dear the room on each node is: members go where it is least.
+
+    What is free, devices first, then CPU; or how much a member would make the usual mix of jobs
+    lose, where the policy packs by that.
+    """
+    fleet, snapshot, kind = ledger.fleet, ledger.fleet.snapshot, request.kind
+    if fleet.dearness is not None and kind in {Access.WHOLE, Access.FRACTION}:
+        return fleet.dearness(ledger, request)
     if kind == Access.SLICE:
         devices = fleet.sum_per_node(ledger.instances, snapshot.gpu_node[snapshot.mig_gpu])
     elif kind == Access.SHARE:

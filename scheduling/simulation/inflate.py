@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import math
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,10 +19,10 @@ from typing import Final, TypeVar
 import numpy as np
 
 from scheduling.engine.arrays import BoolArray, IntArray
+from scheduling.engine.fragmentation import Fragmentation, Shape, usual_mix
 
 WHOLE: Final = 1000
 MOST_GPUS: Final = 8
-COVERED_PERCENT: Final = 95
 TARGET: Final = (13, 10)
 """Arrivals stop at this part of the capacity."""
 T = TypeVar("T")
@@ -46,16 +46,6 @@ class OpenNode:
     memory_mib: int
     gpus: int
     model: str
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Shape:
-    """What fragmentation sees of a task; ordered by CPU, then milli, GPUs and models."""
-
-    cpu_milli: int
-    milli: int
-    gpus: int
-    models: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,47 +142,6 @@ def arrivals_of(tasks: Sequence[OpenTask], capacity: int, dice: Dice) -> list[Op
             return order
         order.append(extra)
         asked += extra.total
-
-
-def usual_mix(tasks: Sequence[OpenTask]) -> list[tuple[Shape, int]]:
-    """The most frequent shapes that cover 95 of 100 tasks, with their counts."""
-    counts = Counter(task.shape for task in tasks)
-    mix: list[tuple[Shape, int]] = []
-    covered = 0
-    for shape, count in sorted(counts.items(), key=lambda own: (own[1], own[0]), reverse=True):
-        if 100 * covered >= COVERED_PERCENT * len(tasks):
-            break
-        mix.append((shape, count))
-        covered += count
-    return mix
-
-
-class Fragmentation:
-    """W x F of nodes: free GPU milli that each shape of the mix could not use, by its count."""
-
-    def __init__(self, mix: Sequence[tuple[Shape, int]], models: Sequence[str]) -> None:
-        self.weight = sum(count for _, count in mix)
-        self.shapes = len(mix)
-        self._count = np.array([count for _, count in mix], dtype=np.int64)
-        self._cpu = np.array([shape.cpu_milli for shape, _ in mix], dtype=np.int64)
-        self._gpus = np.array([shape.gpus for shape, _ in mix], dtype=np.int64)
-        self._milli = np.array([shape.milli for shape, _ in mix], dtype=np.int64)
-        self._may = np.array(
-            [[not shape.models or model in shape.models for shape, _ in mix] for model in models],
-            dtype=np.bool_,
-        )
-
-    def of(self, model: int, cpu: IntArray, gpus: IntArray) -> IntArray:
-        """(B,) W x F of B states of nodes of one model. cpu: (B,); gpus: (B, 8), 0 where none."""
-        small = gpus[:, None, :] < self._milli[None, :, None]
-        present = gpus.sum(axis=1)
-        lost = np.where(small, gpus[:, None, :], 0).sum(axis=2)
-        fits = (~small).sum(axis=2)
-        useless = (
-            (self._gpus == 0) | (cpu[:, None] < self._cpu) | ~self._may[model] | (fits < self._gpus)
-        )
-        wasted: IntArray = np.where(useless, present[:, None], lost) @ self._count
-        return wasted
 
 
 @dataclass(slots=True)
@@ -355,7 +304,7 @@ def inflate(
     nodes = list(nodes)
     if policy != InflatePolicy.RANDOM and not exact:
         dice.shuffle(nodes)
-    mix = usual_mix(tasks)
+    mix = usual_mix(task.shape for task in tasks)
     cluster = Cluster.of(nodes)
     frag = Fragmentation(mix, cluster.models)
     shapes = [task.shape for task in arriving] if policy == InflatePolicy.FGD else []

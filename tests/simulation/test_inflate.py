@@ -2,16 +2,14 @@
 
 import numpy as np
 
+from scheduling.engine.fragmentation import Fragmentation, Shape, usual_mix
 from scheduling.simulation.inflate import (
     Cluster,
     Dice,
-    Fragmentation,
     InflatePolicy,
     OpenNode,
     OpenTask,
-    Shape,
     inflate,
-    usual_mix,
 )
 
 
@@ -35,7 +33,7 @@ def cluster_of_the_example():
 
 
 def wasted(cluster, node):
-    frag = Fragmentation(usual_mix(TWENTY), cluster.models)
+    frag = Fragmentation(usual_mix(task.shape for task in TWENTY), cluster.models)
     gpus = np.maximum(cluster.gpus[node : node + 1], 0)
     return int(frag.of(int(cluster.model[node]), cluster.cpu[node : node + 1], gpus)[0])
 
@@ -49,7 +47,7 @@ def test_a_shuffle_draws_from_the_end_down():
 
 
 def test_the_mix_covers_95_of_100_tasks_and_ties_go_to_the_larger():
-    mix = usual_mix(TWENTY)
+    mix = usual_mix(task.shape for task in TWENTY)
 
     assert [count for _, count in mix] == [12, 6, 1]
     assert mix[2][0] == Shape(8000, 1000, 1, ("X",))
