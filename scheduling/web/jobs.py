@@ -41,7 +41,7 @@ class JobFilter:
         state, order = asked.get("state", ""), asked.get("order", NEWEST)
         return cls(
             state=state if state in JobState.values else "",
-            tenant=asked.get("tenant", ""),
+            tenant=asked.get("tenant", "").replace("\0", ""),
             owner="me" if asked.get("owner") == "me" else "",
             text=asked.get("q", "").strip().replace("\0", "")[:80],
             order=order if order in ORDERS else NEWEST,

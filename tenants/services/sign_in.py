@@ -34,11 +34,11 @@ def make_sign_in_link(user: User, *, at: datetime, base_url: str, life: timedelt
 def use_sign_in_link(secret: str, *, at: datetime) -> User:
     """The person whom the link signs in; of two callers one gets it. Raises LinkSpent."""
     digest = digest_of(secret)
-    unused = SignInLink.objects.filter(
-        digest=digest, used_at=None, expires_at__gt=at, user__is_active=True
-    )
-    if not unused.update(used_at=at):
+    # No other table: conditions in a subquery are not looked at again after waiting for the row.
+    unused = SignInLink.objects.filter(digest=digest, used_at=None, expires_at__gt=at)
+    is_ours = bool(unused.update(used_at=at))
+    link = SignInLink.objects.select_related("user").get(digest=digest) if is_ours else None
+    if link is None or not link.user.is_active:
         raise LinkSpent(_("This link has been used or has expired; ask for a new one."))
-    link = SignInLink.objects.select_related("user").get(digest=digest)
     audit.record("use_sign_in_link", link, by=link.user)
     return link.user

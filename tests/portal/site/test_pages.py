@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tenants.services.sign_in import make_sign_in_link
-from tests.factories import JobFactory, MembershipFactory
+from tests.factories import JobFactory, MembershipFactory, UserFactory
 from tests.scene import PASSWORD, make_scene
 
 ROOT = Path(settings.BASE_DIR)
@@ -222,3 +222,18 @@ def test_every_page_has_one_heading_a_skip_link_and_captions(client, scene, url)
     assert '<a class="skip-link" href="#main">' in page
     assert page.count("<table") == page.count("<caption")
     assert re.findall(r"\sstyle=", page) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/jobs/%00/", 404),
+        ("/jobs/j-%00/cancel/", 404),
+        ("/cluster/nodes/%00/", 404),
+        ("/jobs/?tenant=%00&q=%00&state=%00", 200),
+    ],
+)
+def test_a_nul_in_an_address_names_nothing(client, db, address, status):
+    client.force_login(UserFactory())
+
+    assert client.get(address).status_code == status

@@ -1,7 +1,10 @@
+import threading
+import time
 from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection, connections, transaction
 
 from portal.core.models import AuditEvent
 from tenants.models import SignInLink
@@ -27,6 +30,49 @@ def test_a_link_signs_its_user_in_once(member):
         ("make_sign_in_link", None),
         ("use_sign_in_link", "ada"),
     ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_who_use_a_link_at_the_same_instant_one_gets_in(member):
+    """They all wait for the link's row, which this test holds until the last of them has come."""
+    secret = secret_of(make_sign_in_link(member.user, at=T0, base_url=BASE))
+    let_in = []
+
+    def use():
+        try:
+            let_in.append(use_sign_in_link(secret, at=T0))
+        except LinkSpent:
+            let_in.append(None)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    with transaction.atomic():
+        SignInLink.objects.select_for_update().get()
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: waiting_for_a_lock() == len(threads))
+    for thread in threads:
+        thread.join(timeout=20)
+
+    assert sorted(let_in, key=str) == [None, None, member.user]
+
+
+def waiting_for_a_lock():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return cursor.fetchone()[0]
+
+
+def wait_until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
 
 
 def test_only_the_hash_of_a_link_is_kept(member):
