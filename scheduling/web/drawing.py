@@ -65,11 +65,11 @@ def draw(plan: NodePlan, holders: dict[int, Holder]) -> NodePicture:
     """The picture of a node: its GPUs in rows of eight, islands apart and underlined."""
     cells: list[Cell] = []
     brackets: list[Bracket] = []
-    x, y, width = MARGIN, HEAD, 0
+    x, y, width, in_row = MARGIN, HEAD, 0, 0
     gap = ISLAND_GAP if any(len(island) > 1 for island in plan.islands) else GAP
     for island in plan.islands:
-        if x > MARGIN and x + _span(len(island)) > MARGIN + _span(PER_ROW) + ISLAND_GAP:
-            x, y = MARGIN, y + CELL + FOOT
+        if in_row and in_row + len(island) > PER_ROW:
+            x, y, in_row = MARGIN, y + CELL + FOOT, 0
         for start in range(0, len(island), PER_ROW):
             if start:
                 x, y = MARGIN, y + CELL + FOOT
@@ -80,6 +80,7 @@ def draw(plan: NodePlan, holders: dict[int, Holder]) -> NodePicture:
                 brackets.append(Bracket(x, y + CELL + 4, _span(len(row))))
             x += _span(len(row))
             width = max(width, x)
+            in_row = len(row) if start else in_row + len(row)
         x += gap
     return NodePicture(
         plan, max(width + MARGIN, 120), y + CELL + FOOT, tuple(cells), tuple(brackets)

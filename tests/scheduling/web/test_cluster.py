@@ -1,6 +1,7 @@
 """The queue, the map, a node, quota: what each reader sees of them."""
 
 import re
+from datetime import timedelta
 
 import pytest
 
@@ -117,6 +118,17 @@ def test_a_node_shows_its_islands_and_the_jobs_on_it(as_omar):
     islands = [[gpu.index for gpu in island] for island in picture.plan.islands]
     assert islands == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert [row.job.name for row in response.context["rows"]] == ["eval-harness"]
+
+
+def test_a_node_shows_its_last_change_by_the_clusters_clock(as_omar, scene):
+    node = scene.cluster.nodes.get(name="a100-01")
+    node.seen_at = scene.cluster.clock_wall_at + timedelta(seconds=2)
+    node.save()
+
+    response = as_omar.get("/cluster/nodes/a100-01/")
+
+    passed = timedelta(seconds=2) * scene.cluster.clock_speed
+    assert response.context["changed_at"] == scene.cluster.clock_at + passed
 
 
 def test_a_node_that_does_not_exist_is_404(as_omar):
