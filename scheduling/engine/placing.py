@@ -107,10 +107,10 @@ class Placer:
     ) -> Members | None:
         desk = self._desk
         until = desk.until(job, start=start)
-        met = desk.promises.against(until, job.tenant)
-        if not met:
+        others = desk.promises.against(NEVER, job.tenant)
+        if not others:
             return place_gang(ledger, job, place)
-        outside = place.allowed & ~nodes_of(met, desk.fleet.nodes)
+        outside = place.allowed & ~nodes_of(others, desk.fleet.nodes)
         members = place_gang(ledger, job, replace(place, allowed=outside))
         if members is not None:
             return members
