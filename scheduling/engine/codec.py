@@ -51,7 +51,10 @@ def decode(text: str | bytes, kind: type[T]) -> T:
         raise UnreadableError(
             f"version {document.get('version')} of {wanted}; this release reads {VERSION}"
         )
-    value: T = from_plain(document["value"], kind)
+    try:
+        value: T = from_plain(document["value"], kind)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnreadableError(f"this {wanted} is damaged: {error}") from error
     return value
 
 

@@ -100,9 +100,10 @@ def _window(since: str | None, before: str | None) -> tuple[int, int] | None:
 
 
 def _read(name: str) -> str:
-    if name == "-":
-        return sys.stdin.read()
     try:
-        return Path(name).read_text(encoding="utf-8")
+        found = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return found.decode()
     except OSError as error:
         raise SystemExit(f"cannot read {name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SystemExit(f"cannot read {name}: it is no UTF-8 text") from error
