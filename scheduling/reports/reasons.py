@@ -71,7 +71,11 @@ SENTENCES: dict[Reason, tuple[Promise, ...]] = {
         gettext_lazy("Room is on its way back."),
     ),
     Reason.QUOTA_EXHAUSTED: (
-        gettext_lazy("It asks for {asked} GPUs; {at} has {free} of its quota left."),
+        gettext_lazy(
+            "It asks for {asked} GPUs; of the quota that the tenants of {cohort} share, {free} are"
+            " left."
+        ),
+        gettext_lazy("It asks for {asked} GPUs; its tenant has {free} of its quota left."),
         gettext_lazy("The quota is used up."),
     ),
     Reason.MAINTENANCE: (
@@ -146,6 +150,8 @@ def _holes(sentence: str) -> set[str]:
 
 def _spoken(job: Job, reason: Reason) -> dict[str, str]:
     numbers = {key: _say(reason, key, value) for key, value in job.reason_numbers.items()}
+    if reason == Reason.QUOTA_EXHAUSTED and "at" in numbers and numbers["at"] != job.tenant.slug:
+        numbers["cohort"] = numbers["at"]
     if job.held_because:
         numbers["because"] = job.held_because
     return numbers

@@ -7,6 +7,9 @@ from scheduling.engine.plan import Reason
 from scheduling.models import Job
 from scheduling.reports.reasons import SENTENCES, Fact, facts, reason_text
 from scheduling.states import JobState
+from tenants.models import Tenant
+
+VISION = Tenant(slug="vision")
 
 
 def held(reason, numbers=None, **job):
@@ -37,13 +40,17 @@ SAID = {
     ),
     "never fits one level": (
         held("never_fits", {"largest": 8, "now": 8, "level": "node"}),
-        "Never fits as asked: one node here could hold 8 of its members at most."
-        " Cancel it and ask for less.",
+        (
+            "Never fits as asked: one node here could hold 8 of its members at most."
+            " Cancel it and ask for less."
+        ),
     ),
     "never fits the cluster": (
         held("never_fits", {"largest": 12, "now": 8}),
-        "Never fits as asked: this cluster could hold 12 of its members at most."
-        " Cancel it and ask for less.",
+        (
+            "Never fits as asked: this cluster could hold 12 of its members at most."
+            " Cancel it and ask for less."
+        ),
     ),
     "over the ceiling": (
         held("over_ceiling", {"limit": 24, "asked": 32}),
@@ -58,8 +65,12 @@ SAID = {
         "Room is on its way back and expected at 2026-01-02 12:00 UTC.",
     ),
     "the quota is used up": (
-        held("quota_exhausted", {"at": "vision", "free": 0.5, "asked": 8}),
-        "It asks for 8 GPUs; vision has 0.5 of its quota left.",
+        held("quota_exhausted", {"at": "vision", "free": 0.5, "asked": 8}, tenant=VISION),
+        "It asks for 8 GPUs; its tenant has 0.5 of its quota left.",
+    ),
+    "the quota of all that share is used up": (
+        held("quota_exhausted", {"at": "research", "free": 15, "asked": 32}, tenant=VISION),
+        "It asks for 32 GPUs; of the quota that the tenants of research share, 15 are left.",
     ),
     "a walltime is missing": (
         held("no_walltime", {"at_most": 12_300}),
