@@ -51,6 +51,7 @@ class RoomMaker:
     def __init__(self, desk: Desk, placer: Placer) -> None:
         self._desk = desk
         self._placer = placer
+        self._used: dict[int, dict[int, int]] = {}
         running = list(desk.running.values())
         self._elastic = sorted(
             (job for job in running if job.is_elastic and surplus_members(job)),
@@ -62,7 +63,7 @@ class RoomMaker:
         """The cheapest victims whose going lets `job` start, or None if there are none."""
         if not self._elastic and not self._stoppable:
             return None
-        search = _Search(self._desk, self._placer, job)
+        search = _Search(self._desk, self._placer, job, self._used)
         candidates: list[Victim] = []
         for row in self._rows(job):
             if not row:
@@ -195,10 +196,13 @@ def _reclaimable(
 class _Search:
     """Tries sets of victims on forks of what is free soon."""
 
-    def __init__(self, desk: Desk, placer: Placer, job: PendingJob) -> None:
+    def __init__(
+        self, desk: Desk, placer: Placer, job: PendingJob, used: dict[int, dict[int, int]]
+    ) -> None:
         self._desk = desk
         self._placer = placer
         self._job = job
+        self._used = used
         _, self._soon = desk.view(job)
         self._free_gpus = int(self._soon.whole[desk.open_nodes(job, ())].sum())
         self._asked_gpus = sum(
@@ -270,7 +274,7 @@ class _Search:
         ledger, books = self._soon.fork(), self._desk.soon_books.fork()
         for victim in merged(victims):
             ledger.release(victim.job, victim.members)
-            for flavor, parts in charges(self._desk.fleet, victim.job, victim.members).items():
+            for flavor, parts in self._used_by(victim).items():
                 books.charge(victim.job.tenant, flavor, -parts)
         return self._find(ledger, books)
 
@@ -286,7 +290,7 @@ class _Search:
         """
         books, legal = self._desk.soon_books.fork(), []
         for victim in victims:
-            used = charges(self._desk.fleet, victim.job, victim.members)
+            used = self._used_by(victim)
             tenant = victim.job.tenant
             if self._needs_a_loan(victim) and not any(
                 books.is_above_nominal(tenant, flavor) for flavor in used
@@ -296,6 +300,15 @@ class _Search:
             for flavor, parts in used.items():
                 books.charge(tenant, flavor, -parts)
         return legal
+
+    def _used_by(self, victim: Victim) -> dict[int, int]:
+        """Parts by flavor that the victim gives back."""
+        if not victim.is_whole:
+            return charges(self._desk.fleet, victim.job, victim.members)
+        if victim.job.id not in self._used:
+            used = charges(self._desk.fleet, victim.job, victim.members)
+            self._used[victim.job.id] = used
+        return self._used[victim.job.id]
 
     def _needs_a_loan(self, victim: Victim) -> bool:
         """Whether nothing but reclaim allows this stop."""
