@@ -227,6 +227,39 @@ def test_a_members_times_and_exit_are_those_of_its_main_container():
     )
 
 
+def terminated(code, **conditions):
+    state = {"exitCode": code, "finishedAt": "2026-01-05T08:10:02Z"}
+    status = {"phase": "Failed", "conditions": [], "containerStatuses": []}
+    status["conditions"] = [{"type": name, "status": own} for name, own in conditions.items()]
+    status["containerStatuses"] = [{"name": "main", "state": {"terminated": state}}]
+    return pod(status=status)
+
+
+@pytest.mark.parametrize(
+    ("deletion", "code", "expected"),
+    [
+        ("2026-01-05T08:10:31Z", 143, None),
+        ("2026-01-05T08:10:32Z", 143, None),
+        ("2026-01-05T08:10:33Z", 3, 3),  # asked for a second after it had failed
+        ("2026-01-05T08:10:31Z", 0, 0),
+    ],
+)
+def test_what_was_deleted_has_no_exit_code_of_its_own(deletion, code, expected):
+    leaving = terminated(code)
+    leaving["metadata"] |= {"deletionTimestamp": deletion, "deletionGracePeriodSeconds": 30}
+
+    assert parse.member_seen(leaving).exit_code == expected
+
+
+def test_what_was_evicted_has_no_exit_code_of_its_own():
+    codes = [
+        parse.member_seen(terminated(143, DisruptionTarget=own)).exit_code
+        for own in ("True", "False")
+    ]
+
+    assert codes == [None, 143]
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [

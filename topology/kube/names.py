@@ -19,6 +19,7 @@ GPU_PRODUCT = "nvidia.com/gpu.product"
 GPU_MEMORY = "nvidia.com/gpu.memory"
 RANK = "batch.kubernetes.io/job-completion-index"
 NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+DISRUPTED = "DisruptionTarget"  # evicted, preempted, or its node is lost
 CORDONED = "node.kubernetes.io/unschedulable"
 
 MAIN = "main"  # the container that a member is

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from topology.kube import names, quantities
@@ -73,6 +73,7 @@ def member_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | None:
     """A pod of ours; None for any other.
 
     One that had ended keeps how it ended when it goes: its phase is "gone" only if it had not.
+    One that was told to end has no exit code of its own, unless it had finished all the same.
     """
     meta, status = obj["metadata"], obj.get("status", {})
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
@@ -97,7 +98,7 @@ def member_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | None:
         bound_at=instant(_condition(status, "PodScheduled", "True").get("lastTransitionTime")),
         started_at=instant(ended.get("startedAt") or running.get("startedAt")),
         ended_at=instant(ended.get("finishedAt")),
-        exit_code=ended.get("exitCode"),
+        exit_code=None if _was_ended(obj, ended) else ended.get("exitCode"),
         message=_message(status, main)[:_MESSAGE_LENGTH],
         stopping=bool(meta.get("deletionTimestamp")),
         foreign_gates=tuple(gate for gate in gates if gate != names.GATE),
@@ -145,6 +146,18 @@ def _phase(pod: Obj, gates: list[str], *, gone: bool) -> str:
     if not pod["spec"].get("nodeName"):
         return "binding"
     return "bound" if said == "Pending" else "running"
+
+
+def _was_ended(pod: Obj, ended: Obj) -> bool:
+    """Whether the container failed because its pod was deleted or evicted, not by itself."""
+    if not ended.get("exitCode"):
+        return False
+    if _condition(pod["status"], names.DISRUPTED, "True"):
+        return True
+    meta = pod["metadata"]
+    deadline, finished = instant(meta.get("deletionTimestamp")), instant(ended.get("finishedAt"))
+    grace = timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
+    return deadline is not None and finished is not None and deadline - grace <= finished
 
 
 def _message(status: Obj, main: Obj) -> str:
