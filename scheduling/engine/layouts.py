@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from scheduling.engine.access import open_until, tiers
 from scheduling.engine.arrays import BoolArray
 from scheduling.engine.desk import Desk
 from scheduling.engine.fit import slice_rows
@@ -43,30 +44,41 @@ def profile_to_cut(desk: Desk, ledger: Ledger, job: JobSpec) -> str | None:
 
 
 def find_repartition(desk: Desk, job: PendingJob) -> tuple[Repartition, ...] | None:
-    """New layouts of idle boards, in node and GPU order, that give `job` its slices; or None."""
-    if not _slices_of(job):
+    """New layouts of idle boards that give `job` its slices, or None.
+
+    Boards without a layout are cut first, in node and GPU order; then those whose instances are
+    all free, where more of the wanted ones fit than there are.
+    """
+    has_quota = any(True for _ in tiers(desk, job, desk.quota_now(job)))
+    if not _slices_of(job) or any(_other_kind(job)) or not has_quota:
         return None
-    allowed = desk.open_nodes(job, ())
-    missing = _missing(desk.ledger, job, allowed)
-    if not missing or any(_other_kind(job)):
-        return None
+    allowed = open_until(desk, job, (), desk.at)
+    missing = Counter(_missing(desk.ledger, job, allowed))
     automatic = desk.snapshot.node_auto_layout & allowed
-    idle = _idle(desk, desk.ledger) & automatic[desk.snapshot.gpu_node]
+    idle = np.flatnonzero(_idle(desk, desk.ledger) & automatic[desk.snapshot.gpu_node])
     changes: list[Repartition] = []
-    for gpu in np.flatnonzero(idle).tolist():
+    for gpu in sorted(idle.tolist(), key=lambda own: (not desk.fleet.exclusive[own], own)):
         model = _model(desk, gpu)
         if model is None or not missing or gpu in desk.recut:
             continue
-        chosen = _most_on(model, missing)
+        standing = _standing(desk, gpu) & _slices_of(job)
+        chosen = _most_on(model, sorted((missing + standing).elements()))
         layout = find_layout(model, chosen)
-        if chosen and layout:
+        if layout and len(chosen) > standing.total():
             cut = tuple((instance.profile, instance.start) for instance in layout)
             changes.append(Repartition(gpu, cut, job.id))
-            missing = list((Counter(missing) - Counter(chosen)).elements())
-    if missing:
+            missing = missing + standing - Counter(chosen)
+    if missing or not changes:
         return None
     desk.recut_gpus(change.gpu for change in changes)
     return tuple(changes)
+
+
+def _standing(desk: Desk, gpu: int) -> Counter[str]:
+    """The instances that a board has now, by profile."""
+    snapshot = desk.snapshot
+    own = snapshot.mig_profile[snapshot.mig_gpu == gpu]
+    return Counter(snapshot.profiles[profile] for profile in own.tolist())
 
 
 def _most_on(model: GpuModel, wanted: list[str]) -> list[str]:
