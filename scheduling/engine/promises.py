@@ -62,6 +62,12 @@ class Promises:
                 promise.amounts = promise.amounts - own
                 promise.spare = promise.spare + own
 
+    def give(self, amounts: IntArray, end: int) -> None:
+        """Count `amounts` (K, N) until `end` as not taken yet: somebody will take them."""
+        for promise in self.all:
+            if promise.start < end:
+                promise.spare = promise.spare + amounts
+
     def against(self, end: int, tenant: int) -> list[Promise]:
         """Those that a job of `tenant` that ends at `end` would still find waiting."""
         return [

@@ -101,8 +101,9 @@ def move_promises(desk: Desk, job: PendingJob, members: tuple[PlacedMember, ...]
             return False
         amounts = amounts_of(desk.fleet, owner, placed)
         new = Promise(owner.id, old.name, old.start, old.end, amounts, flavors=old.flavors)
-        moved.add(new, desk.horizon.at(desk.soon, old.start).amounts())
+        moved.add(new, ledger.amounts())
         decisions[owner.id] = reserve_decision(owner, old.start, placed)
+    moved.give(amounts_of(desk.fleet, job, members), desk.until(job))
     desk.promises = moved
     desk.reserved |= decisions
     return True
