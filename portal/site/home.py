@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from portal.core.db import consistent_read
 from portal.core.web import polled, signed_in, tag_of
 from scheduling.models import Job
 from scheduling.querysets import JobQuerySet
@@ -39,7 +40,8 @@ def home(request: HttpRequest) -> HttpResponse:
     """What the reader's role needs to see first."""
     wall = timezone.now()
     operator = request.user.is_operator
-    shown = _for_operator(request, wall) if operator else _for_member(request, wall)
+    with consistent_read():  # or figures, map and queue would be those of three moments
+        shown = _for_operator(request, wall) if operator else _for_member(request, wall)
     return polled(
         request,
         TEMPLATES["operator" if operator else "member"],

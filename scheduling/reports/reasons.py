@@ -72,10 +72,9 @@ SENTENCES: dict[Reason, tuple[Promise, ...]] = {
     ),
     Reason.QUOTA_EXHAUSTED: (
         gettext_lazy(
-            "It asks for {asked} GPUs; of the quota that the tenants of {cohort} share, {free} are"
-            " left."
+            "The tenants of {cohort} share a quota with {free} GPUs left; it asks for {asked}."
         ),
-        gettext_lazy("It asks for {asked} GPUs; its tenant has {free} of its quota left."),
+        gettext_lazy("The quota of its tenant has {free} GPUs left; it asks for {asked}."),
         gettext_lazy("The quota is used up."),
     ),
     Reason.MAINTENANCE: (

@@ -11,7 +11,7 @@ from scheduling.reports.jobs import job_row, with_rows
 from scheduling.reports.queue import position_of
 from scheduling.services.lifecycle import cancel_job
 from scheduling.states import FINAL
-from tenants.access import has_role
+from tenants.access import has_role, require_role
 from tenants.models import PriorityClass, Role
 
 LOOK_EVERY = 5.0  # seconds
@@ -53,6 +53,7 @@ def job_cancel(request: HttpRequest, job: Job) -> HttpResponse:
         cancel_job(job, by=request.user, at=clock.now(job.cluster))
         messages.success(request, _("Job %(job)s is being cancelled.") % {"job": job.name})
         return redirect("job", public_id=job.public_id)
+    require_role(request.user, job.tenant, Role.RESEARCHER)
     if job.state in FINAL:
         return redirect("job", public_id=job.public_id)
     row = job_row(job, at=clock.now(job.cluster))

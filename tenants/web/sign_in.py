@@ -1,3 +1,4 @@
+from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse
@@ -11,7 +12,11 @@ from tenants.services.sign_in import use_sign_in_link
 
 GONE = 410
 
-sign_in = LoginView.as_view(template_name="tenants/sign_in.html", redirect_authenticated_user=True)
+DEMO = {"is_demo": bool(settings.SIMCLUSTER_URL)}  # whose people have no passwords
+
+sign_in = LoginView.as_view(
+    template_name="tenants/sign_in.html", redirect_authenticated_user=True, extra_context=DEMO
+)
 sign_out = LogoutView.as_view()
 
 
@@ -22,6 +27,6 @@ def sign_in_by_link(request: HttpRequest, secret: str) -> HttpResponse:
     try:
         user = use_sign_in_link(secret, at=timezone.now())
     except PortalError:
-        return render(request, "tenants/link_used.html", status=GONE)
+        return render(request, "tenants/link_used.html", DEMO, status=GONE)
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
     return redirect("home")

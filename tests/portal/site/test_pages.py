@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tenants.services.sign_in import make_sign_in_link
+from tenants.web.sign_in import DEMO
 from tests.factories import JobFactory, MembershipFactory, UserFactory
 from tests.scene import PASSWORD, make_scene
 
@@ -72,8 +73,9 @@ def test_home_costs_the_same_for_any_number_of_jobs_and_tenants(
     JobFactory.create_batch(count, tenant=member.tenant, owner=member.user)
     client.force_login(member.user)
 
-    # session, user, clusters; tenants, roles; counts, jobs, groups, flavors; used, quotas, jobs
-    with django_assert_num_queries(12):
+    # session, user, clusters; tenants, roles; counts, jobs, groups, flavors; used, quotas, jobs;
+    # and the two ends of the one instant that all of it is read at
+    with django_assert_num_queries(14):
         client.get("/")
 
 
@@ -108,6 +110,20 @@ def test_a_link_signs_in_once(client, scene):
     assert (first.status_code, first["Location"], inside) == (302, "/", 200)
     assert second.status_code == 410
     assert b"no longer works" in second.content
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/sign-in/", "/sign-in/link/used-before/"])
+def test_the_demo_tells_who_cannot_get_in_how_to_get_a_link(client, monkeypatch, path):
+    before = client.get(path).content
+    monkeypatch.setitem(DEMO, "is_demo", True)
+
+    said = client.get(path).content
+
+    assert (b"bin/manage sign_in_link" in before, b"bin/manage sign_in_link" in said) == (
+        False,
+        True,
+    )
 
 
 def test_an_old_link_says_what_to_do(client, scene):

@@ -98,4 +98,5 @@ def test_nobody_without_a_role_is_offered_a_tenant(client, scene):
     page = client.get("/jobs/new/").content.decode()
 
     assert "You may not submit jobs yet" in page
+    assert 'id="job-form"' not in page
     assert '<option value="nlp"' not in page
