@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from portal.embedded import checkout, demo, first_steps, ports, postgres, valkey
+from portal.embedded import checkout, demo, first_steps, given, ports, postgres, valkey
 from portal.embedded.programs import CannotStart
 from portal.embedded.supervisor import StopAsked, Supervisor, stop_on_signals
 from portal.embedded.terminal import say, step, welcome
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(options: demo.Options, *, reset: bool = False, check: bool = False) -> None:
     """Everything from the lock to the end. Stops what it has started, whatever happens."""
-    options.data.mkdir(parents=True, exist_ok=True)
+    make_folder(options.data)
     held = checkout.lock(options.data, address=options.address)
     if reset:
         checkout.forget(options.data)
@@ -61,10 +61,26 @@ def run(options: demo.Options, *, reset: bool = False, check: bool = False) -> N
         say("Stopped. The data is kept; bin/run goes on from here.")
 
 
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise CannotStart(
+            f"Nothing can be kept in {folder} ({error.strerror})."
+            " Take another folder: bin/run --data FOLDER"
+        ) from error
+
+
 def start_services(supervisor: Supervisor, options: demo.Options) -> dict[str, str]:
     """The environment of the portal, once what it leans on runs. Addresses given are used."""
     database_url = os.environ.get("DATABASE_URL")
     redis_url = os.environ.get("REDIS_URL")
+    if database_url:
+        given.require_database(database_url)
+    if redis_url:
+        given.require_broker(redis_url)
     if not database_url:
         with step("Starting PostgreSQL"):
             server = postgres.prepare(options.data / "postgres", log=options.logs / "postgres.log")
