@@ -116,7 +116,7 @@ def test_a_link_signs_in_once(client, scene):
 @pytest.mark.parametrize("path", ["/sign-in/", "/sign-in/link/used-before/"])
 def test_the_demo_tells_who_cannot_get_in_how_to_get_a_link(client, monkeypatch, path):
     before = client.get(path).content
-    monkeypatch.setitem(DEMO, "is_demo", True)
+    monkeypatch.setitem(DEMO, "is_demo", value=True)
 
     said = client.get(path).content
 
