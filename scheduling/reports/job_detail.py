@@ -79,7 +79,12 @@ def _row(member: Member, at: datetime) -> MemberRow:
 def _ran(member: Member, at: datetime) -> float | None:
     if member.started_at is None:
         return None
-    return max(0.0, ((member.ended_at or at) - member.started_at).total_seconds())
+    return max(0.0, (_end(member, at) - member.started_at).total_seconds())
+
+
+def _end(member: Member, at: datetime) -> datetime:
+    """When it ended, or its place was taken from it before anybody saw its end, or now."""
+    return member.ended_at or member.placement.released_at or at
 
 
 def _times(
@@ -100,7 +105,7 @@ def _run_seconds(present: Sequence[Member], at: datetime) -> float | None:
     if not started:
         return None
     first = min(member.started_at for member in started)
-    last = max(member.ended_at or at for member in started)
+    last = max(_end(member, at) for member in started)
     return max(0.0, (last - first).total_seconds())
 
 

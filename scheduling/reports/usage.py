@@ -25,9 +25,11 @@ def usage_by_tenant(user: User, *, since: datetime, until: datetime) -> list[Ten
 
     since, until: cluster clock. What still runs counts up to `until`. Two queries.
     """
-    run = _seconds(
-        Member.objects.visible_to(user), ("started_at", "ended_at"), since=since, until=until
+    # Some ends nobody saw: whoever lost its place ran no longer than it held it.
+    members = Member.objects.visible_to(user).annotate(
+        over_at=Coalesce("ended_at", "placement__released_at")
     )
+    run = _seconds(members, ("started_at", "over_at"), since=since, until=until)
     held = _seconds(
         Placement.objects.visible_to(user), ("bound_at", "released_at"), since=since, until=until
     )

@@ -93,3 +93,9 @@ def test_it_costs_two_queries_for_any_number(operator, count, django_assert_num_
 
     with django_assert_num_queries(2):
         assert len(usage_by_tenant(operator, **DAY)) == count
+
+
+def test_a_member_whose_end_nobody_saw_ran_no_longer_than_it_held_its_place(vision, operator):
+    run(vision, gpus=2, held=(0, 100), ran=(10, None))
+
+    assert usage_by_tenant(operator, **DAY) == [TenantUsage("vision", 180, 200)]
