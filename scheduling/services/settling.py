@@ -172,7 +172,15 @@ def _settle_stopping(job: Job, members: list[Member], at: datetime) -> bool:
     if members and all(member.phase == MemberPhase.SUCCEEDED for member in members):
         started = job.started_at or max(member.started_at or at for member in members)
         ended = max(started, _end(members, at))
-        return move(job, JobState.SUCCEEDED, at=ended, started_at=started, ended_at=ended)
+        return move(
+            job,
+            JobState.SUCCEEDED,
+            at=ended,
+            stopping_to="",
+            stopping_for=None,
+            started_at=started,
+            ended_at=ended,
+        )
     to = JobState(job.stopping_to)
     if to == JobState.QUEUED:
         won = move(

@@ -335,7 +335,7 @@ def test_a_stop_that_finds_all_members_succeeded_changes_nothing_about_it(world)
     world.say(job, "succeeded", rank=1)
 
     job.refresh_from_db()
-    assert (job.state, job.ended_at) == ("succeeded", after(20))
+    assert (job.state, job.stopping_to, job.ended_at) == ("succeeded", "", after(20))
 
 
 def test_a_placement_is_released_when_the_last_of_its_members_ended(world):
