@@ -188,4 +188,6 @@ def _tenant(wanted: DemoTenant, flavors: Mapping[str, ResourceFlavor], operator:
             add_member(tenant, user, role=role, by=operator)
     for name, gpus in wanted.quota.items():
         if not Quota.objects.filter(tenant=tenant, flavor=flavors[name]).exists():
-            set_quota(QuotaRequest(gpus), tenant=tenant, flavor=flavors[name], by=operator)
+            # Nobody borrows: a job of the trace that was stopped for another would run twice.
+            request = QuotaRequest(gpus, borrowing_limit=0)
+            set_quota(request, tenant=tenant, flavor=flavors[name], by=operator)
