@@ -1,4 +1,5 @@
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -102,12 +103,24 @@ def kept(rows: Rows) -> tuple[HeldDevices, ...]:
 
 
 def running(job: Job, rows: Rows, at: datetime) -> RunningJob:
+    """A job with the members that it still holds places for, and as many as it needs.
+
+    Members end one after the other, so a gang near its end is smaller than it started and is whole
+    all the same; that one was lost is what `observation` finds out, not a count.
+    """
     started = seconds(job.started_at or at)
+    held = rows.held.get(job.pk, ())
+    spec = _spec(job, rows)
+    counts = Counter(member.group for member in held)
+    spec["groups"] = tuple(
+        replace(group, min_member=counts[index], max_member=counts[index])
+        for index, group in enumerate(spec["groups"])
+    )
+    spec["min_total"] = 0
     return RunningJob(
-        **_spec(job, rows),
+        **spec,
         members=tuple(
-            PlacedMember(member.group, member.rank, member.node, member.gpus)
-            for member in rows.held.get(job.pk, ())
+            PlacedMember(member.group, member.rank, member.node, member.gpus) for member in held
         ),
         started_at=started,
         limit_end_at=started + job.walltime_seconds if job.walltime_seconds else None,

@@ -64,6 +64,8 @@ def test_each_job_of_the_trace_succeeds_once(stack):
         " WHERE to_state IN ('running', 'succeeded') GROUP BY job_id, to_state"
     )
 
+    stops = stack.rows("SELECT job_id, reason FROM scheduling_jobevent WHERE to_state = 'stopping'")
+    assert stops == []
     assert by_key(stack, "j.state") == {job.key: ["succeeded"] for job in JOBS}
     assert Counter(times for _, times in ends) == {1: 2 * len(JOBS)}
 
