@@ -9,6 +9,7 @@ from topology.kube.wire import Obj
 DEFAULT_IMAGE = "busybox"
 # The cluster ends a member this long after its walltime, should nobody have done so by then.
 WALLTIME_NET_SECONDS = 600
+KEPT_SECONDS = 3 * 86_400  # of an ended gang with its logs; then the cluster removes it
 
 _GPU_TOLERATION = {"key": names.GPU, "operator": "Exists"}
 _POOL_TOLERATION = {"key": names.POOL, "operator": "Exists"}
@@ -49,6 +50,7 @@ def gang_job(spec: GangSpec) -> Obj:
             "completions": spec.members,
             "parallelism": spec.members,
             "backoffLimit": 0,
+            "ttlSecondsAfterFinished": KEPT_SECONDS,
             "podFailurePolicy": _FAILURE_POLICY,
             "template": {"metadata": template, "spec": _pod_spec(spec)},
         },
