@@ -188,6 +188,7 @@ def _tenant(wanted: DemoTenant, flavors: Mapping[str, ResourceFlavor], operator:
             add_member(tenant, user, role=role, by=operator)
     for name, gpus in wanted.quota.items():
         if not Quota.objects.filter(tenant=tenant, flavor=flavors[name]).exists():
-            # Nobody borrows: a job of the trace that was stopped for another would run twice.
-            request = QuotaRequest(gpus, borrowing_limit=0)
+            # Nobody lends, so nobody borrows, of what they have no quota in either: a job of the
+            # trace that was stopped for another would run twice.
+            request = QuotaRequest(gpus, borrowing_limit=0, lending_limit=0)
             set_quota(request, tenant=tenant, flavor=flavors[name], by=operator)
