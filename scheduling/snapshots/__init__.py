@@ -15,7 +15,7 @@ __all__ = ["take"]
 def take(cluster: Cluster, *, at: datetime) -> Snapshot:
     """`cluster` at this instant of the database. at: cluster clock.
 
-    Sixteen queries, however large the cluster; call it inside `consistent_read`.
+    As many queries for a large cluster as for a small one; call it inside `consistent_read`.
     """
     rows = Rows(cluster)
     return Snapshot.of(
