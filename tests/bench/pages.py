@@ -7,6 +7,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from portal.core.warmth import settle
 from tests.bench.figures import Figure, percentile
 from tests.bench.fill import Size, fill
 
@@ -106,6 +107,7 @@ def _milliseconds(client, path):
 def run():
     filled = fill(SIZE)
     _analyze()
+    settle()  # as the web process has done before its first page
     yield from query_figures(filled)
     yield from time_figures(filled)
 
