@@ -1,5 +1,8 @@
 """Pages for what went wrong: what happened, what was changed, what to do next."""
 
+import sys
+
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import loader
@@ -60,11 +63,22 @@ def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Rendered without the context of other pages: whatever broke them may break that too."""
+    """Our fault, or the database is away.
+
+    Rendered without the context of other pages: whatever broke them may break that too.
+    """
+    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+        return _broken(request, "503.html", status=503, headers={"Retry-After": "5"})
+    return _broken(request, "500.html", status=500)
+
+
+def _broken(
+    request: HttpRequest, template: str, *, status: int, headers: dict[str, str] | None = None
+) -> HttpResponse:
     page = loader.render_to_string(
-        "500.html", {"request_id": request.META.get("muster.request_id", "")}
+        template, {"request_id": request.META.get("muster.request_id", "")}
     )
-    return HttpResponse(page, status=500)
+    return HttpResponse(page, status=status, headers=headers)
 
 
 def _page(request: HttpRequest, status: int, *, title: str, text: str) -> HttpResponse:

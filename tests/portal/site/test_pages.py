@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 from django.test import Client
 from django.utils import timezone
 
@@ -206,6 +207,25 @@ def test_our_own_fault_has_a_page_with_a_reference(client, scene, monkeypatch):
     response = client.get("/")
 
     assert response.status_code == 500
+    assert response["X-Request-Id"] in response.content.decode()
+
+
+@pytest.mark.parametrize("away", [OperationalError, InterfaceError])
+def test_without_the_database_a_page_says_so_and_when_to_try_again(
+    client, scene, monkeypatch, away
+):
+    def unreachable(*args, **kwargs):
+        raise away("connection refused")
+
+    client.force_login(scene.omar)
+    monkeypatch.setattr("django.contrib.sessions.backends.db.SessionStore.load", unreachable)
+    client.raise_request_exception = False
+
+    response = client.get("/jobs/")
+
+    assert response.status_code == 503
+    assert response["Retry-After"] == "5"
+    assert b"The portal cannot reach its database" in response.content
     assert response["X-Request-Id"] in response.content.decode()
 
 
