@@ -1,9 +1,11 @@
 from django.urls import path
 
-from portal.site import home, preferences
+from portal.site import error_help, home, preferences
 
 urlpatterns = [
     path("", home.home, name="home"),
+    path("help/errors", error_help.errors, name="help-errors"),
+    path("help/errors/<slug:error_code>", error_help.error, name="help-error"),
     path("preferences/theme/", preferences.choose_theme, name="choose-theme"),
     path("preferences/language/", preferences.choose_language, name="choose-language"),
     path("preferences/cluster/", preferences.choose_cluster, name="choose-cluster"),

@@ -34,9 +34,12 @@ EVERYBODYS = {
     "cluster": "main",
     "name": "node-a",
     "secret": "guessed",
+    "error_code": "not-found",
 }
 # Routes that answer to people who have not signed in.
 OPEN = {
+    "help/errors",
+    "help/errors/%(error_code)s",
     "healthz",
     "readyz",
     "metrics",
