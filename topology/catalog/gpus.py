@@ -73,8 +73,18 @@ def find_model(word: str) -> GpuModel | None:
     exact = [model for model in MODELS if wanted in _names(model)]
     if exact:
         return exact[0]
-    begun = [model for model in MODELS if any(name.startswith(wanted) for name in _names(model))]
-    return begun[0] if wanted and len(begun) == 1 else None
+    begun = begun_by(word)
+    return begun[0] if len(begun) == 1 else None
+
+
+def begun_by(word: str) -> tuple[GpuModel, ...]:
+    """The models whose key or product name begins with `word`; none for an empty one."""
+    wanted = _plain(word)
+    if not wanted:
+        return ()
+    return tuple(
+        model for model in MODELS if any(name.startswith(wanted) for name in _names(model))
+    )
 
 
 def _names(model: GpuModel) -> Iterator[str]:

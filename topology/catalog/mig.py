@@ -1,33 +1,21 @@
-"""MIG: the profiles of each GPU model, where their instances may start, and which go together.
+"""MIG layouts: which instances go together on one GPU, and where.
 
 A placement is given in placement units of the board (eight on most). A layout is valid when every
 instance stands where its profile may, none overlap, and compute slices, media engines and the most
-instances of each profile suffice.
+instances of each profile suffice. `boards.py` has the numbers.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
+from types import MappingProxyType
 from typing import Final
 
-from topology.catalog.gpus import MODELS, GpuModel
+from topology.catalog.boards import MigBoard, MigProfile, boards
+from topology.catalog.gpus import GpuModel
 
-
-@dataclass(frozen=True, slots=True)
-class MigProfile:
-    """One size of MIG instance on one GPU model.
-
-    starts, width: where it may begin and how far it reaches, in placement units.
-    most: instances on one GPU. engines: decoders, JPEG engines and optical flow engines it takes.
-    """
-
-    name: str
-    compute_slices: int
-    width: int
-    starts: tuple[int, ...]
-    most: int
-    engines: tuple[int, int, int]
+_NONE: Final[Mapping[str, MigProfile]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,32 +25,94 @@ class MigInstance:
     start: int
     profile: str
 
+    def __str__(self) -> str:
+        return f"{self.profile}@{self.start}"
+
 
 class ImpossibleLayoutError(ValueError):
     """The instances cannot stand on one GPU together; the message names the first that does not."""
 
 
+class Cause(StrEnum):
+    """Why a profile has no place on a board; the first that holds."""
+
+    NO_MIG = "no_mig"
+    NO_SUCH_PROFILE = "no_such_profile"
+    TOO_MANY = "too_many"
+    COMPUTE_SLICES = "compute_slices"
+    MEMORY_SLICES = "memory_slices"
+    ENGINES = "engines"
+    NO_PLACE = "no_place"
+
+
+_WORDS: Final = {
+    Cause.NO_MIG: "{model} has no MIG",
+    Cause.NO_SUCH_PROFILE: "{model} has no profile {profile}",
+    Cause.TOO_MANY: "{model} holds at most {available} of {profile}, not {asked}",
+    Cause.COMPUTE_SLICES: "{model} has {available} compute slices, not {asked}",
+    Cause.MEMORY_SLICES: "{model} has {available} memory slices, not {asked}",
+    Cause.ENGINES: "the media engines of {model} do not suffice for {profile} too",
+    Cause.NO_PLACE: "{model} has no free place where {profile} may start",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """The first profile of a wanted set that has no place on a board, largest first, and why.
+
+    asked, available: how many of what `cause` names, over the whole set; 0 where it names nothing.
+    """
+
+    model: str
+    profile: str
+    cause: Cause
+    asked: int = 0
+    available: int = 0
+
+    def __str__(self) -> str:
+        return _WORDS[self.cause].format(
+            model=self.model, profile=self.profile, asked=self.asked, available=self.available
+        )
+
+
 def profiles(model: GpuModel) -> Mapping[str, MigProfile]:
     """The MIG profiles of `model` by name, smallest first; none for a model without MIG."""
-    return _PROFILES.get(model.key, {})
+    board = boards().get(model.key)
+    return board.profiles if board else _NONE
+
+
+def largest_first(model: GpuModel, names: Iterable[str]) -> list[str]:
+    """The profile names ordered by compute slices, then memory, then name."""
+    known = profiles(model)
+    return sorted(names, key=lambda name: (*_descending(known[name].size), name))
+
+
+def layout_order(model: GpuModel, layout: Iterable[MigInstance]) -> list[MigInstance]:
+    """The instances of a layout, largest first, then by where they start."""
+    known = profiles(model)
+    return sorted(layout, key=lambda own: (*_descending(known[own.profile].size), own))
+
+
+def _descending(size: tuple[int, int]) -> tuple[int, int]:
+    return -size[0], -size[1]
 
 
 def check_layout(model: GpuModel, layout: Iterable[MigInstance]) -> None:
     """Raise ImpossibleLayoutError if `layout` does not fit on one GPU of `model`."""
     known = profiles(model)
-    placed: list[MigInstance] = []
+    room = _empty(model)
     for instance in layout:
         profile = known.get(instance.profile)
-        if profile is None:
+        if profile is None or room is None:
             raise ImpossibleLayoutError(f"{model.key} has no profile {instance.profile}")
         if instance.start not in profile.starts:
-            starts = ", ".join(map(str, profile.starts))
+            starts = ", ".join(map(str, sorted(profile.starts)))
             raise ImpossibleLayoutError(
                 f"{instance.profile} cannot start at {instance.start}, only at {starts}"
             )
-        if not _goes_with(model, placed, instance):
-            raise ImpossibleLayoutError(f"{instance.profile}@{instance.start} does not fit")
-        placed.append(instance)
+        room = room.beside(profile, instance.start)
+        if room is None:
+            raise ImpossibleLayoutError(f"{instance} does not fit")
 
 
 def find_layout(
@@ -70,134 +120,184 @@ def find_layout(
 ) -> tuple[MigInstance, ...] | None:
     """Where instances of the `wanted` profiles may stand beside those `standing`, or None.
 
-    The widest are placed first, each as far to the end as it may, as the driver does; the answer is
-    ordered by start and holds the standing ones too.
+    The largest are placed first, each at the first place in the driver's order that leaves the
+    others theirs: where one order of creation works, that is what the driver does too. The answer
+    is ordered by start and holds the standing ones too.
     """
     known = profiles(model)
-    if any(name not in known for name in wanted):
+    room = _room(model, standing)
+    if room is None or any(name not in known for name in wanted):
         return None
-    widest_first = sorted(wanted, key=lambda name: (-known[name].width, name))
-    found = _extend(model, list(standing), widest_first)
-    return None if found is None else tuple(sorted(found))
+    found = _extend(room, [known[name] for name in largest_first(model, wanted)], 0)
+    return None if found is None else tuple(sorted([*standing, *found]))
 
 
-def _extend(
-    model: GpuModel, placed: list[MigInstance], left: Sequence[str]
-) -> list[MigInstance] | None:
-    if not left:
-        return placed
-    for start in sorted(profiles(model)[left[0]].starts, reverse=True):
-        instance = MigInstance(start, left[0])
-        if _goes_with(model, placed, instance):
-            found = _extend(model, [*placed, instance], left[1:])
-            if found is not None:
-                return found
+def find_misfit(
+    model: GpuModel, wanted: Sequence[str], standing: Sequence[MigInstance] = ()
+) -> Misfit | None:
+    """The first of the `wanted` profiles, largest first, that has no place; None if all have."""
+    known = profiles(model)
+    if not known and wanted:
+        return Misfit(model.key, wanted[0], Cause.NO_MIG)
+    for name in wanted:
+        if name not in known:
+            return Misfit(model.key, name, Cause.NO_SUCH_PROFILE)
+    ordered = largest_first(model, wanted)
+    for count, name in enumerate(ordered, start=1):
+        if find_layout(model, ordered[:count], standing) is None:
+            everything = [known[own.profile] for own in standing] + [known[own] for own in ordered]
+            return _explain(boards()[model.key], known[name], everything)
     return None
 
 
-def _goes_with(model: GpuModel, placed: Sequence[MigInstance], new: MigInstance) -> bool:
-    """Whether `new` fits beside `placed`, each of which fits by itself."""
-    known = profiles(model)
-    profile = known[new.profile]
-    taken = {
-        unit
-        for other in placed
-        for unit in range(other.start, other.start + known[other.profile].width)
-    }
-    if taken & set(range(new.start, new.start + profile.width)):
-        return False
-    together = [known[other.profile] for other in placed] + [profile]
-    counts = Counter(other.name for other in together)
-    full = max(known.values(), key=lambda other: (other.width, other.engines))
-    return (
-        sum(other.compute_slices for other in together) <= model.compute_slices
-        and counts[new.profile] <= profile.most
-        and all(
-            sum(other.engines[engine] for other in together) <= full.engines[engine]
-            for engine in range(len(full.engines))
-        )
+def _explain(board: MigBoard, profile: MigProfile, together: Sequence[MigProfile]) -> Misfit:
+    amounts = (
+        (Cause.TOO_MANY, together.count(profile), profile.most),
+        (Cause.COMPUTE_SLICES, sum(own.compute_slices for own in together), board.compute_slices),
+        (Cause.MEMORY_SLICES, sum(own.memory_slices for own in together), board.memory_slices),
     )
+    for cause, asked, available in amounts:
+        if asked > available:
+            return Misfit(board.key, profile.name, cause, asked, available)
+    short = board.engines_counted and any(
+        sum(own.engines[kind] for own in together) > most
+        for kind, most in enumerate(board.full.engines)
+    )
+    return Misfit(board.key, profile.name, Cause.ENGINES if short else Cause.NO_PLACE)
+
+
+def place_by_driver(
+    model: GpuModel, profile_ids: Sequence[int], standing: Sequence[MigInstance] = ()
+) -> tuple[MigInstance, ...]:
+    """Where the driver puts instances that are created one by one, in the order given.
+
+    profile_ids: as `nvidia-smi mig -cgi` takes them. Raises ImpossibleLayoutError for the one that
+    the driver would refuse. Unlike `find_layout` nothing is moved for the sake of a later one.
+    """
+    by_id = {profile.profile_id: profile for profile in profiles(model).values()}
+    room = _room(model, standing)
+    placed: list[MigInstance] = []
+    for profile_id in profile_ids:
+        profile = by_id.get(profile_id)
+        if profile is None or room is None:
+            raise ImpossibleLayoutError(f"{model.key} has no profile of number {profile_id}")
+        start = room.first_start(profile)
+        if start is None:
+            raise ImpossibleLayoutError(f"{profile.name}: insufficient resources")
+        room = room.beside(profile, start)
+        placed.append(MigInstance(start, profile.name))
+    return tuple(placed)
+
+
+def creation_order(
+    model: GpuModel, wanted: Sequence[str], standing: Sequence[MigInstance] = ()
+) -> tuple[str, ...] | None:
+    """An order in which the driver can create the `wanted` profiles one by one, or None.
+
+    Largest first where that works, otherwise the first other order that does. A set may have a
+    layout and no order: the driver then has to be told every place, which mig-parted does not do.
+    """
+    known = profiles(model)
+    room = _room(model, standing)
+    if room is None or any(name not in known for name in wanted):
+        return None
+    found = _order(room, [known[name] for name in largest_first(model, wanted)])
+    return None if found is None else tuple(profile.name for profile in found)
+
+
+def _order(room: "_Room", left: Sequence[MigProfile]) -> list[MigProfile] | None:
+    if not left:
+        return []
+    starts = {profile.name: room.first_start(profile) for profile in left}
+    if None in starts.values():
+        return None
+    for index, profile in enumerate(left):
+        if profile in left[:index]:
+            continue
+        more = room.beside(profile, starts[profile.name] or 0)
+        others = [*left[:index], *left[index + 1 :]]
+        found = _order(more, others) if more else None
+        if found is not None:
+            return [profile, *found]
+    return None
 
 
 @cache
 def useful_starts(model: GpuModel, profile: str, layout: tuple[MigInstance, ...]) -> int:
     """How many instances of `profile` could still be added beside `layout`."""
-    placed = list(layout)
+    known = profiles(model).get(profile)
     added = 0
-    while (more := _extend(model, placed, [profile])) is not None:
-        placed = more
+    while known and find_layout(model, [profile] * (added + 1), layout) is not None:
         added += 1
     return added
 
 
-def _seven_slices(
-    memory: Sequence[int], engines: Sequence[tuple[int, int, int]]
-) -> tuple[MigProfile, ...]:
-    """The profiles of a board of seven slices. memory: GB in the names of 1g, 1g doubled, 3g, 7g;
-    engines: of 1g, 1g+me, 1g doubled, 2g, 3g, 4g, 7g.
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What a board has left beside the instances that stand on it.
+
+    taken: a bit for each placement unit. engines: left of each kind, or None if not counted.
     """
-    one, two, half, full = memory
-    shapes = (
-        (f"1g.{one}gb", 1, 1, (0, 1, 2, 3, 4, 5, 6), 7),
-        (f"1g.{one}gb+me", 1, 1, (0, 1, 2, 3, 4, 5, 6), 1),
-        (f"1g.{two}gb", 1, 2, (0, 2, 4, 6), 4),
-        (f"2g.{two}gb", 2, 2, (0, 2, 4), 3),
-        (f"3g.{half}gb", 3, 4, (0, 4), 2),
-        (f"4g.{half}gb", 4, 4, (0,), 1),
-        (f"7g.{full}gb", 7, 8, (0,), 1),
-    )
-    return tuple(MigProfile(*shape, own) for shape, own in zip(shapes, engines, strict=True))
+
+    taken: int
+    compute_slices: int
+    engines: tuple[int, int, int] | None
+    counts: Mapping[str, int]
+
+    def beside(self, profile: MigProfile, start: int) -> "_Room | None":
+        """The room with one more instance of `profile` at `start`, or None if it does not fit."""
+        mask = ((1 << profile.width) - 1) << start
+        count = self.counts.get(profile.name, 0) + 1
+        compute = self.compute_slices - profile.compute_slices
+        if self.taken & mask or compute < 0 or count > profile.most:
+            return None
+        engines = self.engines
+        if engines is not None:
+            decoders, jpeg, flow = profile.engines
+            engines = engines[0] - decoders, engines[1] - jpeg, engines[2] - flow
+            if min(engines) < 0:
+                return None
+        counts = {**self.counts, profile.name: count}
+        return _Room(self.taken | mask, compute, engines, counts)
+
+    def first_start(self, profile: MigProfile) -> int | None:
+        """Where the driver would put the next instance of `profile`, or None."""
+        return next((start for start in profile.starts if self.beside(profile, start)), None)
 
 
-_AMPERE: Final = (
-    (0, 0, 0), (1, 1, 1), (1, 0, 0), (1, 0, 0), (2, 0, 0), (2, 0, 0), (5, 1, 1),
-)  # fmt: skip
-_HOPPER: Final = (
-    (1, 1, 0), (1, 1, 1), (1, 1, 0), (2, 2, 0), (3, 3, 0), (4, 4, 0), (7, 7, 1),
-)  # fmt: skip
-_QUARTERS: Final = (0, 1, 2, 3)
-_PRO_QUARTERS: Final = (0, 3, 6, 9)
-_PRO_HALVES: Final = (0, 6)
+def _empty(model: GpuModel) -> _Room | None:
+    board = boards().get(model.key)
+    if board is None:
+        return None
+    engines = board.full.engines if board.engines_counted else None
+    return _Room(0, board.compute_slices, engines, {})
 
 
-def _blackwell(memory: Sequence[int]) -> tuple[MigProfile, ...]:
-    """As Hopper: how many engines each instance takes is not published for these boards."""
-    return _seven_slices(memory, _HOPPER)
+def _room(model: GpuModel, standing: Sequence[MigInstance]) -> _Room | None:
+    """What a board has left; None if it has no MIG, or the standing ones do not fit together."""
+    known = profiles(model)
+    room = _empty(model)
+    for instance in standing:
+        if room is None or instance.profile not in known:
+            return None
+        room = room.beside(known[instance.profile], instance.start)
+    return room
 
 
-_TABLE: Final[dict[str, tuple[MigProfile, ...]]] = {
-    "A100-40GB": _seven_slices((5, 10, 20, 40), _AMPERE),
-    "A100-80GB": _seven_slices((10, 20, 40, 80), _AMPERE),
-    "A30-24GB": (
-        MigProfile("1g.6gb", 1, 1, _QUARTERS, 4, (0, 0, 0)),
-        MigProfile("1g.6gb+me", 1, 1, _QUARTERS, 1, (1, 1, 1)),
-        MigProfile("2g.12gb", 2, 2, (0, 2), 2, (2, 0, 0)),
-        MigProfile("2g.12gb+me", 2, 2, (0, 2), 1, (2, 1, 1)),
-        MigProfile("4g.24gb", 4, 4, (0,), 1, (4, 1, 1)),
-    ),
-    "H100-80GB": _seven_slices((10, 20, 40, 80), _HOPPER),
-    "H100-94GB": _seven_slices((12, 24, 47, 94), _HOPPER),
-    "H100-96GB": _seven_slices((12, 24, 48, 96), _HOPPER),
-    "GH200-144GB": _seven_slices((18, 36, 72, 144), _HOPPER),
-    "H200-141GB": _seven_slices((18, 35, 71, 141), _HOPPER),
-    "B200-180GB": _blackwell((23, 45, 90, 180)),
-    "GB200-186GB": _blackwell((23, 47, 93, 186)),
-    "B300-269GB": _blackwell((34, 67, 135, 269)),
-    "GB300-278GB": _blackwell((35, 70, 139, 278)),
-    "RTX-PRO-6000-BLACKWELL-96GB": (
-        MigProfile("1g.24gb", 1, 3, _PRO_QUARTERS, 4, (1, 1, 0)),
-        MigProfile("1g.24gb+me", 1, 3, _PRO_QUARTERS, 1, (1, 1, 1)),
-        MigProfile("1g.24gb+gfx", 1, 3, _PRO_QUARTERS, 4, (1, 1, 0)),
-        MigProfile("1g.24gb+me.all", 1, 3, _PRO_QUARTERS, 1, (4, 4, 1)),
-        MigProfile("1g.24gb-me", 1, 3, _PRO_QUARTERS, 4, (0, 0, 0)),
-        MigProfile("2g.48gb", 2, 6, _PRO_HALVES, 2, (2, 2, 0)),
-        MigProfile("2g.48gb+gfx", 2, 6, _PRO_HALVES, 2, (2, 2, 0)),
-        MigProfile("2g.48gb+me.all", 2, 6, _PRO_HALVES, 1, (4, 4, 1)),
-        MigProfile("2g.48gb-me", 2, 6, _PRO_HALVES, 2, (0, 0, 0)),
-        MigProfile("4g.96gb", 4, 12, (0,), 1, (4, 4, 1)),
-        MigProfile("4g.96gb+gfx", 4, 12, (0,), 1, (4, 4, 1)),
-    ),
-}
-_PROFILES: Final[dict[str, dict[str, MigProfile]]] = {
-    model.key: {profile.name: profile for profile in _TABLE.get(model.key, ())} for model in MODELS
-}
+def _extend(room: _Room, left: Sequence[MigProfile], first: int) -> list[MigInstance] | None:
+    """Places for the profiles `left`, or None.
+
+    first: how many starts to pass over, so that equal profiles are not tried in every order.
+    """
+    if not left:
+        return []
+    profile, *others = left
+    for index, start in enumerate(profile.starts[first:], start=first):
+        more = room.beside(profile, start)
+        if more is None:
+            continue
+        again = others and others[0] is profile
+        found = _extend(more, others, index + 1 if again else 0)
+        if found is not None:
+            return [MigInstance(start, profile.name), *found]
+    return None
