@@ -21,7 +21,13 @@ ROUNDS = 5
 def snapshot_queries(filled):
     with CaptureQueriesContext(connection) as captured:
         take(filled.cluster, at=NOW)
-    return Figure(bench="snapshot", name="queries", value=len(captured), protocol="one take()")
+    return Figure(
+        bench="snapshot",
+        name="queries",
+        value=len(captured),
+        unit="queries",
+        protocol="one take()",
+    )
 
 
 def snapshot():
@@ -32,6 +38,7 @@ def snapshot():
         bench="snapshot",
         name="seconds",
         value=percentile(times, 50),
+        n=len(times),
         of={"cluster": "1,000 nodes, 8,000 GPUs, 2,000 jobs running, 3,000 waiting"},
         protocol=f"median of {ROUNDS}, in a transaction of its own",
     )
@@ -63,6 +70,7 @@ def deep_queue():
         bench="cycle",
         name="deep_queue_seconds",
         value=percentile(times, 50),
+        n=len(times),
         of={"cluster": "1,000 nodes, all full, 3,000 jobs waiting"},
         protocol="median of 3 cycles after a first one",
     )

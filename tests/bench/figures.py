@@ -15,11 +15,16 @@ RANGES = tomllib.loads((Path(__file__).parent / "ranges.toml").read_text())
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One number. of: what it is the number of, a page and a role say."""
+    """One number. n: of how many measurements. of: what it is the number of, a page and a role say.
+
+    A bench that is all about seconds may be called by its name alone.
+    """
 
     bench: str
     name: str
     value: float
+    unit: str = "s"
+    n: int = 1
     of: dict[str, str] = field(default_factory=dict)
     protocol: str = ""
 
@@ -33,10 +38,11 @@ class Figure:
 
     def as_json(self):
         return {
-            "bench": self.bench,
-            "figure": self.name,
+            "name": self.bench if self.name == "seconds" else f"{self.bench}/{self.name}",
+            "value": float(f"{self.value:.4g}"),
+            "unit": self.unit,
+            "n": self.n,
             "of": self.of,
-            "value": round(self.value, 4),
             "most": self.most,
             "is_within": self.is_within,
             "protocol": self.protocol,
@@ -47,7 +53,8 @@ class Figure:
     def as_text(self):
         of = " ".join(self.of.values())
         verdict = "" if self.is_within else "  TOO MUCH"
-        return f"{self.bench:9} {self.name:19} {self.value:9.3f} of {self.most:<6} {of}{verdict}"
+        what = f"{self.bench:21} {self.name:20}"
+        return f"{what} {self.value:9.4f} {self.unit:7} of {self.most:<6} {of}{verdict}"
 
 
 def machine():

@@ -79,6 +79,7 @@ def query_figures(filled):
             yield Figure(
                 bench="pages",
                 name="queries",
+                unit="queries",
                 value=count_queries(client, path),
                 of={"page": path, "role": role},
                 protocol="the second answer to one session",
@@ -92,6 +93,8 @@ def time_figures(filled, rounds=ROUNDS):
             yield Figure(
                 bench="pages",
                 name="p95_ms",
+                unit="ms",
+                n=rounds,
                 value=percentile(times, 95),
                 of={"page": path, "role": role},
                 protocol=f"{rounds} answers in one process, through all middleware, no network",

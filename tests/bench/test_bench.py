@@ -1,10 +1,16 @@
 """Counts of queries against their ranges. Times are for `bin/bench`, on a quiet machine."""
 
+from functools import partial
+
 import pytest
 
+from scheduling.engine.cycle import plan_cycle
+from scheduling.engine.invariants import violations
 from tests.bench import cycles, pages
 from tests.bench.figures import RANGES, Figure, percentile
 from tests.bench.fill import Size, fill
+from tests.bench.measuring import exponent, peak_mib
+from tests.bench.scale import NO_STOPS, draw_case, snapshot_of
 
 FEW = Size(nodes=4, jobs=120, running=20, queued=40)
 
@@ -35,6 +41,7 @@ def test_a_figure_says_all_that_it_takes_to_measure_it_again(db):
     said = Figure(bench="pages", name="queries", value=26, protocol="once").as_json()
 
     assert (said["value"], said["most"], said["is_within"]) == (26, 25, False)
+    assert (said["name"], said["n"]) == ("pages/queries", 1)
     assert said["machine"]["cores"] >= 1
     assert set(said["versions"]) == {"python", "django", "numpy", "postgresql"}
 
@@ -42,3 +49,30 @@ def test_a_figure_says_all_that_it_takes_to_measure_it_again(db):
 @pytest.mark.parametrize(("share", "value"), [(50, 2), (95, 4), (100, 4), (25, 1)])
 def test_a_percentile_is_one_of_the_values(share, value):
     assert percentile([4, 1, 3, 2], share) == value
+
+
+def test_a_case_is_the_one_that_everybody_draws():
+    case = draw_case(100, 200)
+
+    assert case.sha256.startswith("e57dfa5605a984e8")
+    assert (sum(case.free), case.free.count(8)) == (79, 9)
+
+
+def test_what_is_measured_is_a_sound_plan():
+    snapshot = snapshot_of(draw_case(100, 200))
+
+    plan = plan_cycle(snapshot, NO_STOPS)
+
+    assert violations(snapshot, plan, NO_STOPS) == []
+    assert len(plan.starts) > 10
+
+
+@pytest.mark.parametrize("power", [0.5, 1, 2])
+def test_the_exponent_is_the_power_that_a_cost_grows_with(power):
+    sizes = [100, 200, 400]
+
+    assert exponent(sizes, [3 * size**power for size in sizes]) == pytest.approx(power)
+
+
+def test_peak_memory_counts_what_the_work_holds():
+    assert peak_mib(partial(bytearray, 200 << 20)) > 200

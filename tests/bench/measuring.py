@@ -1,0 +1,55 @@
+"""Seconds of CPU, which other work on the machine disturbs least; peak memory; growth."""
+
+import math
+import multiprocessing
+import resource
+import statistics
+import time
+
+import numpy as np
+
+ROUNDS = 5
+PROTOCOL = f"CPU seconds, median of {ROUNDS} after a warm-up, one process, one core"
+
+
+def cpu_seconds(work, rounds=ROUNDS):
+    """What `work` takes: the median of some rounds, after one that does not count."""
+    return statistics.median(_times(work, rounds))
+
+
+def least_cpu_seconds(work, rounds=3):
+    """What `work` takes on a machine that does nothing else: the least of some rounds."""
+    return min(_times(work, rounds))
+
+
+def _times(work, rounds):
+    work()
+    times = []
+    for _ in range(rounds):
+        began = time.process_time()
+        work()
+        times.append(time.process_time() - began)
+    return times
+
+
+def exponent(sizes, seconds):
+    """The power of its size that a cost grows with: the slope of a line through the logarithms."""
+    slope, _ = np.polyfit([math.log(own) for own in sizes], [math.log(own) for own in seconds], 1)
+    return float(slope)
+
+
+def peak_mib(work):
+    """The most memory in MiB that a fresh process holds which does `work` once."""
+    context = multiprocessing.get_context("spawn")
+    answers = context.SimpleQueue()
+    process = context.Process(target=_say_peak, args=(work, answers))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"the measured process ended with {process.exitcode}")
+    return answers.get()
+
+
+def _say_peak(work, answers):
+    work()
+    answers.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
