@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from simcluster import removal, runs
+from simcluster import checkpoints, removal, runs
 from simcluster.clock import rfc3339, seconds_of
 from simcluster.devices import GIVEN, GPU, DevicePlugin, gpus_wanted
 from simcluster.objects import (
@@ -182,6 +182,21 @@ class Kubelets:
             due = max(ended, self._world.clock.now())  # it may have ended while nobody looked
             self._world.timers.add(due, RANK_FINISH, action=partial(self._finish, uid, name))
         self._plan_deadline(uid, pod)
+        self._plan_save(uid, pod)
+
+    def _plan_save(self, uid: str, pod: Obj) -> None:
+        due = checkpoints.next_save(pod, after=self._world.clock.now())
+        if due is not None:
+            self._world.timers.add(due, RANK_STOP, action=lambda: self._save(uid, due))
+
+    def _save(self, uid: str, at: float) -> None:
+        """The program has a checkpoint; the node's agent notes it on the pod."""
+        pod = self._pod(uid)
+        if pod is None or phase_of(pod) != "Running" or is_deleting(pod):
+            return
+        if node_of(pod) not in self.down:
+            pod = self._world.store.change(PODS, pod, partial(checkpoints.note, at=at))
+        self._plan_save(uid, pod)
 
     def _plan_deadline(self, uid: str, pod: Obj) -> None:
         limit = pod["spec"].get("activeDeadlineSeconds")
@@ -248,7 +263,9 @@ class Kubelets:
             return
         deleted = seconds_of(pod["metadata"]["deletionTimestamp"]) - grace
         notes = annotations_of(pod)
+        saves = checkpoints.save_seconds(pod)
         asked = runs.number(notes, runs.STOP_SECONDS, default=1.0) or 0.0
+        asked = asked if saves is None else saves
         takes = min(asked, float(grace)) if phase_of(pod) == "Running" else 0.0
         now = self._world.clock.now()
         due = max(now, now + takes if uid not in self._stopping else deleted + takes)
@@ -257,21 +274,24 @@ class Kubelets:
         self._stopping[uid] = due
         code = int(runs.number(notes, runs.STOP_EXIT_CODE, default=runs.TERMINATED_BY_TERM) or 0)
         code = runs.TERMINATED_BY_KILL if asked > grace else code
+        has_saved = saves is not None and saves <= grace and phase_of(pod) == "Running"
+        words = checkpoints.last_words(due) if has_saved else ""
         if due <= now:
-            self._stop(uid, code)
+            self._stop(uid, code, words)
         else:
-            self._world.timers.add(due, RANK_STOP, action=lambda: self._stop(uid, code))
+            self._world.timers.add(due, RANK_STOP, action=lambda: self._stop(uid, code, words))
 
-    def _stop(self, uid: str, exit_code: int) -> None:
+    def _stop(self, uid: str, exit_code: int, words: str) -> None:
         pod = self._pod(uid)
         if pod is None or is_finished(pod) or node_of(pod) in self.down:
             return
-        self._end_all(pod, exit_code)
+        self._end_all(pod, exit_code, words)
 
-    def _end_all(self, pod: Stored, exit_code: int) -> None:
+    def _end_all(self, pod: Stored, exit_code: int, words: str = "") -> None:
+        """End every container of a pod. words: the termination message that they leave."""
         names = [container["name"] for container in pod["spec"]["containers"]]
-        status = ending(pod, dict.fromkeys(names, exit_code), at=self._world.clock.stamp())
-        self._write_status(pod, status)
+        at = self._world.clock.stamp()
+        self._write_status(pod, ending(pod, dict.fromkeys(names, exit_code), at=at, words=words))
 
     def _let_go(self, pod: Stored) -> None:
         """The last word on a pod that has ended: delete it with no grace left."""

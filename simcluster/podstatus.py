@@ -35,15 +35,19 @@ def running_status(pod: Obj, *, at: str, ip: str) -> Obj:
     return status
 
 
-def ending(pod: Obj, exit_codes: dict[str, int], *, at: str) -> Obj:
-    """Containers named in `exit_codes` have ended at `at`; the pod has when all of them have."""
+def ending(pod: Obj, exit_codes: dict[str, int], *, at: str, words: str = "") -> Obj:
+    """Containers named in `exit_codes` have ended at `at`; the pod has when all of them have.
+
+    words: the termination message of each, if any.
+    """
     status = _base(pod)
     statuses = status.get("containerStatuses") or [
         _container(c, state={"waiting": {}}, ready=False) for c in pod["spec"]["containers"]
     ]
     for own in statuses:
         if own["name"] in exit_codes and "terminated" not in own["state"]:
-            own["state"] = {"terminated": _terminated(own, exit_codes[own["name"]], at)}
+            said = {"message": words} if words else {}
+            own["state"] = {"terminated": {**_terminated(own, exit_codes[own["name"]], at), **said}}
             own.update(ready=False, started=False)
     status["containerStatuses"] = statuses
     ended = [own["state"].get("terminated") for own in statuses]

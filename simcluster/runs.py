@@ -11,6 +11,7 @@ STOP_SECONDS = "simcluster.muster.dev/stop-seconds"
 STOP_EXIT_CODE = "simcluster.muster.dev/stop-exit-code"
 START_SECONDS = "simcluster.muster.dev/start-seconds"
 REJECT = "simcluster.muster.dev/reject"
+SAVED_SECONDS = "muster.dev/saved-seconds"  # of the run, by attempts before this one
 
 TERMINATED_BY_TERM = 143
 TERMINATED_BY_KILL = 137
@@ -29,13 +30,17 @@ class Run:
 
 
 def run_of(pod: Obj, container: Obj, *, default: int) -> Run:
-    """The run of one container: the pod's annotations win over what the command says."""
+    """The run of one container: the pod's annotations win over what the command says.
+
+    What attempts before this one have saved is done already.
+    """
     read = _run_of_command(pod, container, default)
     notes = annotations_of(pod)
-    seconds = number(notes, RUN_SECONDS, default=None)
+    seconds = number(notes, RUN_SECONDS, default=read.seconds)
+    saved = number(notes, SAVED_SECONDS, default=0) or 0
     exit_code = number(notes, EXIT_CODE, default=None)
     return Run(
-        seconds=read.seconds if seconds is None else max(0, round(seconds)),
+        seconds=None if seconds is None else max(0, round(seconds - saved)),
         exit_code=read.exit_code if exit_code is None else int(exit_code),
     )
 

@@ -174,7 +174,7 @@ class _Cycle:
         if desk.is_room_coming(job):
             _, soon = desk.view(job)
             start = desk.soon_at
-            members = self.placer.find_on(soon, job, desk.soon_books, start=start)
+            members = self.placer.find_on(soon, job, desk.quota_soon(job), start=start)
             if members is not None:
                 self._keep(job, members)
                 return True

@@ -109,12 +109,17 @@ class Desk:
         held = self.kept.get(job.id)
         if len(self.kept) == (held is not None):
             return self.books
-        soon = self.soon_books
-        if held is not None:
-            soon = soon.fork()
-            for flavor, parts in charges(self.fleet, job, held.members).items():
-                soon.charge(job.tenant, flavor, -parts)
-        return Tighter(self.books, soon)
+        return Tighter(self.books, self.quota_soon(job))
+
+    def quota_soon(self, job: JobSpec) -> Books:
+        """The quota once all that is stopping is gone; what is kept for `job` is its to use."""
+        held = self.kept.get(job.id)
+        if held is None:
+            return self.soon_books
+        soon = self.soon_books.fork()
+        for flavor, parts in charges(self.fleet, job, held.members).items():
+            soon.charge(job.tenant, flavor, -parts)
+        return soon
 
     def open_nodes(self, job: JobSpec, flavors: tuple[int, ...]) -> BoolArray:
         """(N,) nodes of these flavors, or of all that `job` accepts, that may take it now."""

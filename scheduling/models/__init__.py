@@ -5,6 +5,7 @@ from scheduling.models.job import Job, JobFlavor, JobGroup, Level, ServiceClass
 from scheduling.models.member import Member
 from scheduling.models.placement import Placement, PlacementGpu
 from scheduling.models.policy import Policy
+from scheduling.models.preemption import Preemption
 from scheduling.models.reservation import DeviceHold, Reservation
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Placement",
     "PlacementGpu",
     "Policy",
+    "Preemption",
     "Reservation",
     "ServiceClass",
 ]

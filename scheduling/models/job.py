@@ -64,6 +64,8 @@ class Job(models.Model):
     patience_seconds = models.PositiveIntegerField(null=True, blank=True)
     needs_island = models.BooleanField(default=False)
     grace_seconds = models.PositiveIntegerField(null=True, blank=True)  # to save its work
+    checkpoint_at = models.DateTimeField(null=True, blank=True)  # last complete one, any attempt
+    saved_seconds = models.PositiveIntegerField(default=0)  # of run time, by earlier attempts
     preempted_count = models.PositiveSmallIntegerField(default=0)
     protected_until = models.DateTimeField(null=True, blank=True)
     stopping_for = models.ForeignKey(

@@ -25,6 +25,7 @@ class Member(models.Model):
     bound_at = models.DateTimeField(null=True, blank=True)  # cluster clock; pod on its node
     started_at = models.DateTimeField(null=True, blank=True)  # cluster clock; container start
     ended_at = models.DateTimeField(null=True, blank=True)  # cluster clock; container end
+    checkpoint_at = models.DateTimeField(null=True, blank=True)  # cluster clock; its last one
     exit_code = models.IntegerField(null=True, blank=True)
     message = models.CharField(max_length=300, blank=True)
     seen_version = models.BigIntegerField(default=0)  # resourceVersion of the last report used

@@ -204,4 +204,5 @@ def _gang(job: Job, group: JobGroup) -> GangSpec:
         labels={"muster.dev/tenant": job.tenant.slug},
         walltime_seconds=job.walltime_seconds,
         grace_seconds=USUAL_GRACE if job.grace_seconds is None else job.grace_seconds,
+        saved_seconds=job.saved_seconds,
     )

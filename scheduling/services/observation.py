@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from scheduling.models import JobGroup, Member
+from scheduling.services.saved_work import note_checkpoint
 from scheduling.services.settling import settle
 from scheduling.states import ENDED_PHASES, PHASE_ORDER, MemberPhase
 from topology.kube.values import GroupSeen, Listed, MemberSeen
@@ -60,7 +61,10 @@ def _observe_member(cluster: Cluster, seen: MemberSeen) -> int | None:
         return None
     if seen.phase == MemberPhase.GONE and not member.pod_uid:
         return None  # of a pod that never was this member
+    known = member.checkpoint_at
     _write_member(member, seen)
+    if member.checkpoint_at != known:
+        note_checkpoint(member)
     return member.job_id if _may_move_its_job(member) else None
 
 
@@ -91,6 +95,7 @@ def _write_member(member: Member, seen: MemberSeen) -> None:
     member.bound_at = seen.bound_at or member.bound_at
     member.started_at = seen.started_at or member.started_at
     member.ended_at = seen.ended_at or member.ended_at
+    member.checkpoint_at = seen.checkpoint_at or member.checkpoint_at
     member.exit_code = seen.exit_code if seen.exit_code is not None else member.exit_code
     member.message = seen.message[:300]
     member.seen_version = seen.version

@@ -12,6 +12,8 @@ from django.db import transaction
 from portal.core.queueing import send_on_commit
 from scheduling.models import Job, Member, Placement, PlacementGpu
 from scheduling.services.lifecycle import move, stop
+from scheduling.services.preempting import count_hold_anew
+from scheduling.services.saved_work import after_stop
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, JobState, MemberPhase
 from topology.services.cycle_request import ask_for_cycle
 
@@ -183,6 +185,8 @@ def _settle_stopping(job: Job, members: list[Member], at: datetime) -> bool:
         )
     to = JobState(job.stopping_to)
     if to == JobState.QUEUED:
+        gone_at = _not_before_start(job, _end(members, at))
+        count_hold_anew(job, gone_at=at)
         won = move(
             job,
             to,
@@ -191,6 +195,7 @@ def _settle_stopping(job: Job, members: list[Member], at: datetime) -> bool:
             stopping_to="",
             stopping_for=None,
             started_at=None,
+            **after_stop(job, members, gone_at=gone_at),
         )
     else:
         ended = _not_before_start(job, _end(members, at))
@@ -208,7 +213,8 @@ _STEPS: dict[JobState, Callable[[Job, list[Member], datetime], bool]] = {
 
 def _members(job: Job) -> Iterable[Member]:
     """Of this attempt, in an order that does not change."""
-    return job.members.filter(attempt=job.attempt).order_by("group__index", "rank")
+    own = job.members.filter(attempt=job.attempt).select_related("group")
+    return own.order_by("group__index", "rank")
 
 
 def _failure(job: Job) -> str | None:

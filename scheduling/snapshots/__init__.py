@@ -31,5 +31,5 @@ def take(cluster: Cluster, *, at: datetime) -> Snapshot:
         quotas=quota_table(rows),
         pending=tuple(jobs.pending(job, rows) for job in rows.waiting),
         running=tuple(jobs.running(job, rows, at) for job in rows.holding),
-        holds=jobs.kept(rows),
+        holds=jobs.kept(rows, at),
     )

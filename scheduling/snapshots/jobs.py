@@ -16,7 +16,7 @@ from scheduling.engine.jobs import (
     ServiceClass,
 )
 from scheduling.engine.snapshot import HeldDevices
-from scheduling.models import Job, JobDependency, JobGroup
+from scheduling.models import DeviceHold, Job, JobDependency, JobGroup
 from scheduling.snapshots.rows import Rows, is_leaving
 from scheduling.snapshots.times import seconds
 from scheduling.states import FINAL, JobState
@@ -85,7 +85,7 @@ def _dependency(row: JobDependency) -> Dependency:
     return Dependency(row.on_id, row.needs_success, state, row.on.public_id)
 
 
-def kept(rows: Rows) -> tuple[HeldDevices, ...]:
+def kept(rows: Rows, at: datetime) -> tuple[HeldDevices, ...]:
     """What is kept for waiting jobs, by job: the members they will be, with their devices."""
     members: dict[tuple[int, int, int, int], list[int]] = {}
     until: dict[int, int] = {}
@@ -95,11 +95,20 @@ def kept(rows: Rows) -> tuple[HeldDevices, ...]:
             continue
         gpus = members.setdefault((hold.job_id, hold.group_index, hold.rank, node), [])
         gpus += [rows.gpu_at[hold.gpu_id]] if hold.gpu_id in rows.gpu_at else []
-        until[hold.job_id] = seconds(hold.until)
+        until[hold.job_id] = _until(hold, rows, at)
     by_job = defaultdict(list)
     for (job, group, rank, node), gpus in members.items():
         by_job[job].append(PlacedMember(group, rank, node, tuple(sorted(gpus))))
     return tuple(HeldDevices(job, tuple(placed), until[job]) for job, placed in by_job.items())
+
+
+def _until(hold: DeviceHold, rows: Rows, at: datetime) -> int:
+    """When `hold` expires: not before one cycle could have used it, however late that comes.
+
+    The clock of a simulated cluster may run on by hours between two cycles.
+    """
+    was_seen_to_expire = rows.planned_at is not None and hold.until <= rows.planned_at
+    return seconds(hold.until) if was_seen_to_expire else max(seconds(hold.until), seconds(at) + 1)
 
 
 def running(job: Job, rows: Rows, at: datetime) -> RunningJob:
@@ -123,8 +132,14 @@ def running(job: Job, rows: Rows, at: datetime) -> RunningJob:
             PlacedMember(member.group, member.rank, member.node, member.gpus) for member in held
         ),
         started_at=started,
+        checkpoint_at=_checkpoint(job, started),
         limit_end_at=started + job.walltime_seconds if job.walltime_seconds else None,
         stopping=is_leaving(job),
         stopping_for=job.stopping_for_id,
         protected_until=seconds(job.protected_until) if job.protected_until else 0,
     )
+
+
+def _checkpoint(job: Job, started: int) -> int | None:
+    """What is durable of its work; of a job that was resumed, at least what it was resumed from."""
+    return None if job.checkpoint_at is None else max(seconds(job.checkpoint_at), started)

@@ -148,6 +148,18 @@ SCENARIOS = {
         """,
         ["start rl actor:3@n1 learner:1@n1 learner:1@n2 quality=60"],
     ),
+    "what is kept for a job does not count against the quota that it is kept for": (
+        """
+        node n1 8xA100
+        cohort c
+        tenant lender cohort=c quota=A100:8
+        tenant borrower cohort=c quota=A100:0
+        run R 1x8 on 1@n1 tenant=borrower stopping
+        job J 1x8 tenant=lender
+        keep J on 1@n1 gpus=n1/0-7 until=+5m
+        """,
+        ["hold J making_room until=+5m victims=R"],
+    ),
 }
 
 

@@ -12,6 +12,7 @@ from tests.factories.scheduling import (
     PlacementFactory,
     PlacementGpuFactory,
     PolicyFactory,
+    PreemptionFactory,
     ReservationFactory,
 )
 from tests.factories.tenants import (
@@ -55,6 +56,7 @@ __all__ = [
     "PlacementFactory",
     "PlacementGpuFactory",
     "PolicyFactory",
+    "PreemptionFactory",
     "PriorityClassFactory",
     "QuotaFactory",
     "RackFactory",

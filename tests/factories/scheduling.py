@@ -15,6 +15,7 @@ from scheduling.models import (
     Placement,
     PlacementGpu,
     Policy,
+    Preemption,
     Reservation,
 )
 from tests.factories.tenants import TenantFactory, UserFactory
@@ -129,6 +130,17 @@ class PolicyFactory(DjangoModelFactory):
     cluster = factory.SubFactory(ClusterFactory)
     number = factory.Sequence(lambda n: n + 1)
     values = factory.LazyFunction(dict)
+
+
+class PreemptionFactory(DjangoModelFactory):
+    class Meta:
+        model = Preemption
+
+    job = factory.SubFactory(JobFactory)
+    claimant = factory.SubFactory(JobFactory, cluster=factory.SelfAttribute("..job.cluster"))
+    attempt = 1
+    why = "reclaim"
+    decided_at = T0
 
 
 class JobDependencyFactory(DjangoModelFactory):

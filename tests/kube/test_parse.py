@@ -251,6 +251,41 @@ def test_what_was_deleted_has_no_exit_code_of_its_own(deletion, code, expected):
     assert parse.member_seen(leaving).exit_code == expected
 
 
+@pytest.mark.parametrize(
+    ("noted", "last_words", "expected"),
+    [
+        ("2026-01-05T08:05:00Z", "", datetime(2026, 1, 5, 8, 5, tzinfo=UTC)),
+        (
+            "",
+            "muster.dev/checkpoint-at=2026-01-05T08:09:00Z",
+            datetime(2026, 1, 5, 8, 9, tzinfo=UTC),
+        ),
+        (
+            "2026-01-05T09:05:00+01:00",
+            "bye\nmuster.dev/checkpoint-at = 2026-01-05T08:09:00Z \n",
+            datetime(2026, 1, 5, 8, 9, tzinfo=UTC),
+        ),
+        ("yesterday", "muster.dev/checkpoint-at=", None),
+        ("2026-01-05T08:05:00", "checkpoint", None),
+    ],
+    ids=["noted by its node", "as it ended", "the later of both", "no instant", "no zone"],
+)
+def test_a_members_checkpoint_is_the_last_that_it_tells_of(noted, last_words, expected):
+    ended = terminated(143)
+    ended["metadata"]["annotations"] |= {"muster.dev/checkpoint-at": noted}
+    ended["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = last_words
+
+    assert parse.member_seen(ended).checkpoint_at == expected
+
+
+def test_a_checkpoint_in_the_last_words_is_no_part_of_what_is_wrong():
+    ended = terminated(143)
+    state = ended["status"]["containerStatuses"][0]["state"]["terminated"]
+    state["message"] = "muster.dev/checkpoint-at=2026-01-05T08:09:00Z\nout of disk"
+
+    assert parse.member_seen(ended).message == "out of disk"
+
+
 def test_what_was_evicted_has_no_exit_code_of_its_own():
     codes = [
         parse.member_seen(terminated(143, DisruptionTarget=own)).exit_code

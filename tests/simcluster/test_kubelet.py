@@ -227,3 +227,51 @@ def test_a_node_that_comes_back_reports_when_its_pods_really_ended(kube, pod):
     assert silent == "Running"
     assert (ended["exitCode"], ended["finishedAt"]) == (0, "2026-01-05T08:01:02Z")
     assert kube.pods()["long"]["status"]["phase"] == "Running"
+
+
+def saved_at(pod):
+    return pod["metadata"]["annotations"].get("muster.dev/checkpoint-at")
+
+
+def test_a_program_notes_its_checkpoints_as_it_runs(kube, pod):
+    kube.create(PODS, annotated(pod(), run_seconds=1000, checkpoint_seconds=300))
+
+    kube.step(301)
+    early = saved_at(kube.pods()["a"])
+    kube.step(301)
+
+    assert early is None  # it runs since 08:00:02
+    assert saved_at(kube.pods()["a"]) == "2026-01-05T08:10:02Z"
+
+
+def test_a_program_that_saves_as_it_is_told_to_end_says_so_if_its_grace_suffices(kube, pod):
+    for name, grace in (("patient", 60), ("hurried", 10)):
+        slow = pod(name, terminationGracePeriodSeconds=grace)
+        slow = annotated(slow, run_seconds=1000, save_seconds=30)
+        slow["metadata"]["finalizers"] = ["tests/keep"]
+        kube.create(PODS, slow)
+    kube.step(100)
+
+    for name in ("patient", "hurried"):
+        kube.ask("DELETE", f"{PODS}/{name}")
+    kube.step(60)
+
+    ends = {name: state_of(pod)["terminated"] for name, pod in kube.pods().items()}
+    assert {name: (end["exitCode"], end.get("message")) for name, end in ends.items()} == {
+        "patient": (143, "muster.dev/checkpoint-at=2026-01-05T08:02:10Z"),
+        "hurried": (137, None),
+    }
+
+
+def test_what_was_saved_before_is_not_done_again(kube, pod):
+    resumed = annotated(pod(), run_seconds=1000)
+    resumed["metadata"]["annotations"]["muster.dev/saved-seconds"] = "900"
+    kube.create(PODS, resumed)
+
+    kube.step(200)
+
+    ended = state_of(kube.pods()["a"])["terminated"]
+    assert (ended["startedAt"], ended["finishedAt"]) == (
+        "2026-01-05T08:00:02Z",
+        "2026-01-05T08:01:42Z",
+    )

@@ -29,7 +29,8 @@ def labels_of(spec: GangSpec) -> dict[str, str]:
 
 
 def notes_of(spec: GangSpec) -> dict[str, str]:
-    return {**spec.annotations, names.ATTEMPT: str(spec.attempt)}
+    saved = {names.SAVED_SECONDS: str(spec.saved_seconds)} if spec.saved_seconds else {}
+    return {**spec.annotations, **saved, names.ATTEMPT: str(spec.attempt)}
 
 
 def gang_job(spec: GangSpec) -> Obj:

@@ -7,6 +7,8 @@ GROUP = "muster.dev/group"
 ATTEMPT = "muster.dev/attempt"
 DEVICES = "muster.dev/devices"
 GPUS = "muster.dev/gpus"
+CHECKPOINT_AT = "muster.dev/checkpoint-at"  # of the last complete one; written by the node's side
+SAVED_SECONDS = "muster.dev/saved-seconds"  # of run time, by attempts before this one
 PLACEMENT_FAILED = "muster.dev/PlacementFailed"
 
 RACK = ("topology.kubernetes.io/rack", "muster.dev/rack")

@@ -98,6 +98,7 @@ def member_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | None:
         bound_at=instant(_condition(status, "PodScheduled", "True").get("lastTransitionTime")),
         started_at=instant(ended.get("startedAt") or running.get("startedAt")),
         ended_at=instant(ended.get("finishedAt")),
+        checkpoint_at=_checkpoint(notes, ended),
         exit_code=None if _was_ended(obj, ended) else ended.get("exitCode"),
         message=_message(status, main)[:_MESSAGE_LENGTH],
         stopping=bool(meta.get("deletionTimestamp")),
@@ -148,6 +149,25 @@ def _phase(pod: Obj, gates: list[str], *, gone: bool) -> str:
     return "bound" if said == "Pending" else "running"
 
 
+def _checkpoint(notes: dict[str, str], ended: Obj) -> datetime | None:
+    """The last complete checkpoint: of the annotation, or of a line of the termination message.
+
+    Programs write these; what is no instant with its zone is as good as nothing.
+    """
+    last_words = [line.partition("=") for line in (ended.get("message") or "").splitlines()]
+    said = [value for key, _, value in last_words if key.strip() == names.CHECKPOINT_AT]
+    instants = [_programs_instant(text) for text in (notes.get(names.CHECKPOINT_AT), *said)]
+    return max((at for at in instants if at is not None), default=None)
+
+
+def _programs_instant(text: str | None) -> datetime | None:
+    try:
+        at = instant(text.strip() if text else None)
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo is not None else None
+
+
 def _was_ended(pod: Obj, ended: Obj) -> bool:
     """Whether the container failed because its pod was deleted or evicted, not by itself."""
     if not ended.get("exitCode"):
@@ -168,10 +188,15 @@ def _message(status: Obj, main: Obj) -> str:
     if status.get("reason") or status.get("message"):
         return _sentence(status)
     if ended and ended.get("exitCode") != 0:
-        return _sentence(ended)
+        return _sentence({**ended, "message": _without_checkpoint(ended.get("message") or "")})
     if waiting.get("message"):
         return _sentence(waiting)
     return "" if unplaced.get("reason") == "SchedulingGated" else _sentence(unplaced)
+
+
+def _without_checkpoint(message: str) -> str:
+    lines = message.splitlines()
+    return "\n".join(line for line in lines if not line.startswith(names.CHECKPOINT_AT))
 
 
 def _sentence(said: Obj) -> str:

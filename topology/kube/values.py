@@ -49,6 +49,7 @@ class MemberSeen:
     """One pod of a gang.
 
     phase: a value of scheduling.states.MemberPhase, never "expected".
+    checkpoint_at: when its last complete checkpoint was taken, as far as it says.
     stopping: told to end, still there.
     foreign_gates: gates of others that hold it, which we leave alone.
     """
@@ -66,6 +67,7 @@ class MemberSeen:
     bound_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    checkpoint_at: datetime | None = None
     exit_code: int | None = None
     message: str = ""
     stopping: bool = False
@@ -155,6 +157,7 @@ class GangSpec:
 
     labels, annotations: carried onto the pods besides our own.
     walltime_seconds: None for no limit; the cluster's own limit is a net some minutes above it.
+    saved_seconds: run time that attempts before this one saved; the pods are told.
     """
 
     namespace: str
@@ -172,6 +175,7 @@ class GangSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     walltime_seconds: int | None = None
     grace_seconds: int = 30
+    saved_seconds: int = 0
 
     @property
     def key(self) -> GangKey:

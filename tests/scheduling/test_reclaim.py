@@ -1,0 +1,72 @@
+"""Quota that was lent is taken back: who goes, what is kept meanwhile, and that it ends."""
+
+from dataclasses import replace
+
+import pytest
+
+from scheduling.models import Preemption
+from tenants.models import Role
+from tests.factories import CohortFactory, MembershipFactory, QuotaFactory, TenantFactory
+from tests.scheduling.world import World, after, state_of, story
+
+
+@pytest.fixture
+def lender(db):
+    """One node of eight GPUs; all of them are this tenant's, and are lent."""
+    world = World.of(nodes=1)
+    world.tenant.cohort = CohortFactory()
+    world.tenant.save()
+    return world
+
+
+@pytest.fixture
+def borrower(lender):
+    tenant = TenantFactory(cohort=lender.tenant.cohort)
+    QuotaFactory(tenant=tenant, flavor=lender.flavor, nominal=0)
+    person = MembershipFactory(tenant=tenant, role=Role.RESEARCHER).user
+    return replace(lender, tenant=tenant, researcher=person)
+
+
+def gone(world, job, *, at):
+    job.refresh_from_db()
+    version = 10_000 + at  # of any report the newest: two worlds count for themselves
+    world.say(job, "gone", version=version, at=after(at))
+
+
+def test_the_job_that_lost_least_work_gives_its_gpus_back(lender, borrower):
+    jobs = [borrower.running(gpus=4), borrower.running(gpus=4)]
+    for job, saved_at in zip(jobs, (100, 300), strict=True):
+        borrower.say(job, "running", checkpoint_at=after(saved_at), at=after(saved_at))
+    owner = lender.submit(gpus=4, at=after(400))
+
+    lender.plan(at=after(400))
+
+    assert [state_of(job) for job in (*jobs, owner)] == ["running", "stopping", "queued"]
+    assert list(Preemption.objects.values_list("job", "claimant", "why")) == [
+        (jobs[1].pk, owner.pk, "reclaim")
+    ]
+
+
+def test_the_owner_starts_in_the_cycle_after_the_victim_is_gone(lender, borrower):
+    victim = borrower.running()
+    owner = lender.submit(at=after(100))
+    lender.plan(at=after(100))
+    gone(borrower, victim, at=130)
+
+    lender.plan(at=after(131))
+
+    assert (state_of(owner), state_of(victim)) == ("starting", "queued")
+
+
+@pytest.mark.parametrize("delay", [0, 1, 100_000], ids=["none", "a second", "more than a day"])
+def test_room_is_kept_however_long_the_stop_and_the_next_cycle_take(lender, borrower, delay):
+    victim = borrower.running()  # first in the queue whenever it waits
+    owner = lender.submit(at=after(100))
+    lender.plan(at=after(100))
+    lender.plan(at=after(5000))  # long after what was kept for the owner would have expired
+    gone(borrower, victim, at=6000)
+
+    lender.plan(at=after(6000 + delay))
+
+    assert story(victim)[-2:] == ["stopping", "queued"]
+    assert state_of(owner) == "starting"
