@@ -1,38 +1,29 @@
 """Which nodes and which quota a job may use."""
 
-from collections.abc import Iterator
-
-from scheduling.engine.arrays import NEVER, BoolArray
-from scheduling.engine.charge import charges, least_parts
-from scheduling.engine.desk import Desk
-from scheduling.engine.horizon import duration_of
-from scheduling.engine.jobs import JobSpec, PlacedMember
+from scheduling.engine.arrays import BoolArray
+from scheduling.engine.charge import charges
+from scheduling.engine.desk import Claim, Desk
+from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember
 from scheduling.engine.quota import AnyBooks
 
 
-def flavors_of(desk: Desk, job: JobSpec) -> tuple[int, ...]:
-    """The flavors that `job` accepts, best first."""
-    return job.flavors or tuple(range(len(desk.snapshot.flavors)))
-
-
-def tiers(desk: Desk, job: JobSpec, books: AnyBooks) -> Iterator[tuple[int, ...]]:
+def tiers(desk: Desk, job: PendingJob, books: AnyBooks) -> tuple[tuple[int, ...], ...]:
     """Sets of flavors to try in turn, each with quota for the whole gang.
 
     Preferred flavors are tried one by one; where any will do, all are tried at once.
     """
-    asked = least_parts(desk.fleet, job)
-    open_to_it = [
+    claim = desk.claim(job)
+    open_to_it = tuple(
         flavor
-        for flavor in flavors_of(desk, job)
-        if not asked or allowance(books, job, flavor) >= asked
-    ]
+        for flavor in claim.flavors
+        if not claim.parts or allowance(books, claim, flavor) >= claim.parts
+    )
     if job.flavors:
-        yield from ((flavor,) for flavor in open_to_it)
-    elif open_to_it:
-        yield tuple(open_to_it)
+        return tuple((flavor,) for flavor in open_to_it)
+    return (open_to_it,) if open_to_it else ()
 
 
-def allowance(books: AnyBooks, job: JobSpec, flavor: int) -> int:
+def allowance(books: AnyBooks, job: JobSpec | Claim, flavor: int) -> int:
     """Parts that `job` may use of a flavor; of borrowed quota none, if it is not preemptible."""
     available = books.available(job.tenant, flavor)
     if job.preemptible:
@@ -52,7 +43,4 @@ def within_quota(
 
 def open_until(desk: Desk, job: JobSpec, flavors: tuple[int, ...], start: int) -> BoolArray:
     """(N,) nodes that may take `job` and stay open until it ends, if it starts at `start`."""
-    closes = desk.snapshot.node_closes_at
-    duration = duration_of(job, desk.policy)
-    stays = closes == NEVER if duration == NEVER else closes >= start + duration
-    return desk.open_nodes(job, flavors) & stays
+    return desk.open_until(job, flavors, desk.until(job, start=start))

@@ -39,14 +39,6 @@ def least_parts(fleet: Fleet, job: JobSpec) -> int:
     """The fewest parts that the members cost which `job` starts with at least."""
     if job.standby:
         return 0
-    known = fleet.least_parts.get(job.id)
-    if known is None or known[0] != (job.groups, job.min_total):
-        known = (job.groups, job.min_total), _least_parts(fleet, job)
-        fleet.least_parts[job.id] = known
-    return known[1]
-
-
-def _least_parts(fleet: Fleet, job: JobSpec) -> int:
     costs = [least_member_parts(fleet, group.request) for group in job.groups]
     least = sum(group.min_member * cost for group, cost in zip(job.groups, costs, strict=True))
     extra = job.min_members - sum(group.min_member for group in job.groups)

@@ -27,7 +27,7 @@ from scheduling.engine.policy import Policy
 from scheduling.engine.preemption import RoomMaker, merged
 from scheduling.engine.quality import quality_of
 from scheduling.engine.reserve import count_reserved, earliest, promise
-from scheduling.engine.snapshot import Snapshot
+from scheduling.engine.snapshot import UNKNOWN, Snapshot
 
 Members = tuple[PlacedMember, ...]
 
@@ -56,7 +56,9 @@ class _Cycle:
         self.queue = Queue(self.desk)
         self.room_maker = RoomMaker(self.desk, self.placer)
         self._started: dict[int, int] = {}
-        self._waiting: list[PendingJob] = []
+        self._first_waiting: dict[int, dict[tuple[int, ...], PendingJob]] = {}
+        self._answers: dict[object, Why] = {}
+        self._answers_at = (0, 0)
         self._vain: set[object] = set()
         self._vain_at = 0
 
@@ -98,9 +100,12 @@ class _Cycle:
         if why is not None:
             self._hold(job, why)
             return
-        members = self.placer.find(job)
         blocker = self._strict_blocker(job)
-        if members is not None and blocker is None:
+        answer = None if blocker else self._answer_of_its_like(job)
+        members = None if blocker or answer else self.placer.find(job)
+        if answer is not None:
+            self._hold_in_turn(job, answer)
+        elif members is not None:
             self._start(job, members)
         elif blocker is not None or not self._make_room(job):
             self._wait(job, blocker)
@@ -218,7 +223,7 @@ class _Cycle:
         if victims:
             numbers += (("victims", victims),)
         self._add(Hold(job.id, Reason.MAKING_ROOM, numbers, members, until))
-        self._waiting.append(job)
+        self._goes_on_waiting(job)
 
     def _wait(self, job: PendingJob, blocker: PendingJob | None) -> None:
         """Promise `job` a place if it is its turn, and say why it waits."""
@@ -230,17 +235,47 @@ class _Cycle:
             self._hold(job, (Reason.MAKING_ROOM, (("until", until),)))
             return
         why = self.doctor.why(job, blocker)
-        if why[0] != Reason.QUOTA_EXHAUSTED and blocker is None:
+        is_in_turn = why[0] != Reason.QUOTA_EXHAUSTED and blocker is None
+        if is_in_turn and not self._all_reserved(job):
             why = self._reserve(job, why)
-        self._waiting.append(job)
-        self._hold(job, why)
+        elif blocker is None and self._is_like_others(job):
+            self._answers[self._likeness(job)] = why
+        self._hold_in_turn(job, why)
+
+    def _answer_of_its_like(self, job: PendingJob) -> Why | None:
+        """What a job alike was told since anything changed last: equal jobs share the work."""
+        desk = self.desk
+        now = desk.version, len(desk.promises.all)
+        if self._answers_at != now:
+            self._answers, self._answers_at = {}, now
+        if not self._answers or job.id in desk.kept:
+            return None
+        return self._answers.get(self._likeness(job))
+
+    def _likeness(self, job: PendingJob) -> object:
+        """What the answer to a waiting job hangs on while nothing changes.
+
+        Its end only counts by the windows before it, unless room could be made for it.
+        """
+        desk = self.desk
+        claim, until = desk.claim(job), desk.until(job)
+        if self._may_make_room:
+            return claim, job.priority, until
+        return claim, desk.windows_before(until)
+
+    def _is_like_others(self, job: PendingJob) -> bool:
+        """Whether any job with the same `_likeness` would be told the same."""
+        return job.id not in self.desk.kept and (
+            self._may_make_room or self.placer.is_out_of_question(job)
+        )
+
+    @property
+    def _may_make_room(self) -> bool:
+        return bool(self.desk.leaving) or self.room_maker.has_candidates
 
     def _reserve(self, job: PendingJob, why: Why) -> Why:
-        """Promise `job` a place if reservations are left; names whom it waits for if never free."""
+        """Promise `job` a place; names whom it waits for if that never comes free."""
         desk = self.desk
-        flavors = job.flavors or tuple(range(len(desk.snapshot.flavors)))
-        if count_reserved(desk, flavors) >= desk.policy.reservations:
-            return why
         chance = earliest(desk, job)
         if chance is not None:
             decision = promise(desk, job, chance)
@@ -248,18 +283,32 @@ class _Cycle:
             return why
         return self.doctor.with_endless(job, why)
 
+    def _all_reserved(self, job: PendingJob) -> bool:
+        """Whether as many jobs of a flavor that `job` accepts have a reservation as may have."""
+        desk = self.desk
+        return count_reserved(desk, desk.claim(job).flavors) >= desk.policy.reservations
+
     def _strict_blocker(self, job: PendingJob) -> PendingJob | None:
         """The earlier waiting job that nothing of this tenant, or of anybody, may overtake."""
         desk = self.desk
-        strict = desk.policy.strict
-        if not strict and not desk.snapshot.tenant_strict[job.tenant]:
+        if not desk.policy.strict and not desk.snapshot.tenant_strict[job.tenant]:
             return None
-        for other in self._waiting:
-            if not strict and other.tenant != job.tenant:
-                continue
-            if not other.flavors or not job.flavors or set(other.flavors) & set(job.flavors):
+        for flavors, other in self._first_waiting.get(self._line(job), {}).items():
+            if not flavors or not job.flavors or set(flavors) & set(job.flavors):
                 return other
         return None
+
+    def _line(self, job: PendingJob) -> int:
+        """Whose line `job` stands in where the order is strict: everybody's, or its tenant's."""
+        return UNKNOWN if self.desk.policy.strict else job.tenant
+
+    def _goes_on_waiting(self, job: PendingJob) -> None:
+        self._first_waiting.setdefault(self._line(job), {}).setdefault(job.flavors, job)
+
+    def _hold_in_turn(self, job: PendingJob, why: Why) -> None:
+        """Let `job` wait for a place, which those behind it may have to respect."""
+        self._goes_on_waiting(job)
+        self._hold(job, why)
 
     def _hold(self, job: PendingJob, why: Why) -> None:
         """Let `job` wait; what is kept for it stays kept until that expires."""

@@ -1,12 +1,14 @@
 """The state of a cycle: what has been decided so far, and what is left for those who come later."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
-from scheduling.engine.charge import charges
+from scheduling.engine.charge import charges, least_parts
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.fragmentation import Mix
 from scheduling.engine.gang import amounts_of, wish_of
@@ -18,6 +20,21 @@ from scheduling.engine.policy import Packing, Policy
 from scheduling.engine.promises import Promise, Promises
 from scheduling.engine.quota import AnyBooks, Books, Tighter
 from scheduling.engine.snapshot import Block, HeldDevices, Snapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """What equal jobs of one tenant ask for. They share one claim, and quota treats them alike.
+
+    kind: a number of those that fit into the same room, of whichever tenant. flavors: those it
+    accepts, best first. parts: the fewest parts of quota that it starts with.
+    """
+
+    kind: int
+    tenant: int
+    flavors: tuple[int, ...]
+    parts: int
+    preemptible: bool
 
 
 class Desk:
@@ -51,8 +68,11 @@ class Desk:
         self.recut: set[int] = set()
         self.leaving: dict[int, list[PlacedMember]] = {}
         self._kinds: dict[tuple[Any, ...], int] = {}
-        self._kind_of: dict[int, int] = {}
+        self._claims: dict[tuple[Any, ...], Claim] = {}
+        self._claim_of: dict[int, Claim] = {}
         self._open: dict[tuple[tuple[int, ...], ServiceClass], BoolArray] = {}
+        self._staying: dict[tuple[tuple[int, ...], ServiceClass, int], BoolArray] = {}
+        self._windows: list[int] = np.unique(snapshot.node_closes_at).tolist()
         self._raw = Ledger(self.fleet)
         self.soon = self._raw  # one and the same until something is on its way out, or kept
         self.books = Books(snapshot.quotas)
@@ -83,12 +103,28 @@ class Desk:
             if held.job in pending and (held.until > self.at or held.job in stopping):
                 yield held
 
-    def kind(self, job: JobSpec) -> int:
+    def kind(self, job: PendingJob) -> int:
         """A number that jobs share which fit into the same room."""
-        if job.id not in self._kind_of:
-            key = _demand(job, self.at)
-            self._kind_of[job.id] = self._kinds.setdefault(key, len(self._kinds))
-        return self._kind_of[job.id]
+        return self.claim(job).kind
+
+    def claim(self, job: PendingJob) -> Claim:
+        """What a waiting job asks for: one and the same object for jobs that ask for the same."""
+        claim = self._claim_of.get(job.id)
+        if claim is None:
+            demand = _demand(job, self.at)
+            key = demand, job.tenant, job.preemptible, job.standby
+            claim = self._claims.get(key) or self._claim(job, demand)
+            self._claims[key] = self._claim_of[job.id] = claim
+        return claim
+
+    def _claim(self, job: PendingJob, demand: tuple[Any, ...]) -> Claim:
+        return Claim(
+            kind=self._kinds.setdefault(demand, len(self._kinds)),
+            tenant=job.tenant,
+            flavors=job.flavors or tuple(range(len(self.snapshot.flavors))),
+            parts=least_parts(self.fleet, job),
+            preemptible=job.preemptible,
+        )
 
     def job(self, job_id: int) -> PendingJob:
         return self._pending[job_id]
@@ -127,6 +163,20 @@ class Desk:
         if key not in self._open:
             self._open[key] = self.fleet.suitable(*key) & self.snapshot.node_open
         return self._open[key]
+
+    def open_until(self, job: JobSpec, flavors: tuple[int, ...], end: int) -> BoolArray:
+        """(N,) those of `open_nodes` that have no maintenance window before `end`."""
+        windows = self.windows_before(end)
+        key = flavors or job.flavors, job.service_class, windows
+        if key not in self._staying:
+            is_open = self.open_nodes(job, flavors)
+            stays = self.snapshot.node_closes_at >= end
+            self._staying[key] = is_open & stays if windows else is_open
+        return self._staying[key]
+
+    def windows_before(self, end: int) -> int:
+        """How many instants before `end` there are at which nodes close."""
+        return bisect_left(self._windows, end)
 
     def until(self, job: JobSpec, *, start: int | None = None) -> int:
         """When `job` would end at the latest if it started now, or at `start`."""

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from scheduling.engine.access import allowance, flavors_of, open_until, tiers
+from scheduling.engine.access import allowance, open_until, tiers
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
-from scheduling.engine.charge import least_parts
 from scheduling.engine.desk import Desk
 from scheduling.engine.fit import member_slots
 from scheduling.engine.fleet import Fleet
@@ -91,7 +90,8 @@ class Doctor:
             return self._quota_exhausted(job, desk.quota_now(job))
         if self._version != desk.version:
             self._version, self._crowded = desk.version, {}
-        key = desk.kind(job), flavors, desk.until(job), job.id in desk.kept
+        held = job.id if job.id in desk.kept else None
+        key = desk.kind(job), flavors, desk.windows_before(desk.until(job)), held
         if key not in self._crowded:
             found = self._room(job, flavors)
             if found is None:
@@ -144,10 +144,11 @@ class Doctor:
 
     def _over_ceiling(self, job: PendingJob) -> Why | None:
         desk = self._desk
-        asked = least_parts(desk.fleet, job)
+        claim = desk.claim(job)
+        asked = claim.parts
         if not asked:
             return None
-        limit = max(self._ceiling(job, flavor) for flavor in flavors_of(desk, job))
+        limit = max(self._ceiling(job, flavor) for flavor in claim.flavors)
         return (
             (Reason.OVER_CEILING, (("limit", limit), ("asked", asked))) if asked > limit else None
         )
@@ -172,15 +173,15 @@ class Doctor:
 
     def _quota_exhausted(self, job: PendingJob, books: AnyBooks) -> Why:
         desk = self._desk
-        asked = least_parts(desk.fleet, job)
-        left = {flavor: allowance(books, job, flavor) for flavor in flavors_of(desk, job)}
+        claim = desk.claim(job)
+        left = {flavor: allowance(books, claim, flavor) for flavor in claim.flavors}
         flavor = max(left, key=lambda own: (left[own], -own))
         names = desk.snapshot.tenant_names + desk.snapshot.cohort_names
         row = books.exhausted_at(job.tenant, flavor)
         if left[flavor] < books.available(job.tenant, flavor):
             row = job.tenant
         free = max(0, left[flavor])
-        return Reason.QUOTA_EXHAUSTED, (("at", names[row]), ("free", free), ("asked", asked))
+        return Reason.QUOTA_EXHAUSTED, (("at", names[row]), ("free", free), ("asked", claim.parts))
 
     def _room(self, job: PendingJob, flavors: tuple[int, ...]) -> Why | None:
         """What is wrong with the room there is; None if there is enough, promises apart."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from scheduling.engine.arrays import BoolArray, IntArray
-from scheduling.engine.jobs import Access, Group, JobSpec, Level, Request, ServiceClass
+from scheduling.engine.jobs import Access, JobSpec, Level, Request, ServiceClass
 from scheduling.engine.snapshot import PARTS_PER_GPU, UNKNOWN, GpuMode, Snapshot
 from topology.catalog.gpus import find_model
 from topology.catalog.mig import profiles
@@ -39,7 +39,6 @@ class Fleet:
         self.slot_row = resources + 1 + profile_count
         self.milli_row = self.slot_row + 1
         self.kinds = self.milli_row + 1
-        self.least_parts: dict[int, tuple[tuple[tuple[Group, ...], int], int]] = {}
         self.dearness = None
         self._vectors: dict[Request, IntArray | None] = {}
         self._suitable: dict[tuple[tuple[int, ...], ServiceClass], BoolArray] = {}

@@ -49,8 +49,9 @@ def find_repartition(desk: Desk, job: PendingJob) -> tuple[Repartition, ...] | N
     Boards without a layout are cut first, in node and GPU order; then those whose instances are
     all free, where more of the wanted ones fit than there are.
     """
-    has_quota = any(True for _ in tiers(desk, job, desk.quota_now(job)))
-    if not _slices_of(job) or any(_other_kind(job)) or not has_quota:
+    if not _slices_of(job) or any(_other_kind(job)):
+        return None
+    if not tiers(desk, job, desk.quota_now(job)):
         return None
     allowed = open_until(desk, job, (), desk.at)
     missing = Counter(_missing(desk.ledger, job, allowed))

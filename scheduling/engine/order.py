@@ -5,10 +5,8 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 
-from scheduling.engine.access import flavors_of
 from scheduling.engine.arrays import NEVER
-from scheduling.engine.charge import least_parts
-from scheduling.engine.desk import Desk
+from scheduling.engine.desk import Claim, Desk
 from scheduling.engine.horizon import duration_of
 from scheduling.engine.jobs import JobSpec, PendingJob
 from scheduling.engine.policy import Order, Policy
@@ -41,6 +39,8 @@ class Queue:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._changed: set[int] = set()
+        tenants = range(len(desk.snapshot.tenant_ids))
+        self._root = [desk.books.root(tenant) for tenant in tenants]
 
     def __iter__(self) -> Iterator[PendingJob]:
         desk = self._desk
@@ -80,14 +80,10 @@ class Queue:
 
     def _affected(self, tenants: set[int]) -> set[int]:
         """Tenants whose place may change with these: those under the same root."""
-        if not tenants:
+        if not tenants or len(set(self._root)) == 1:
             return tenants
-        books = self._desk.books
-        everybody = range(len(self._desk.snapshot.tenant_ids))
-        if len({books.root(tenant) for tenant in everybody}) == 1:
-            return tenants
-        roots = {books.root(tenant) for tenant in tenants}
-        return {tenant for tenant in everybody if books.root(tenant) in roots}
+        roots = {self._root[tenant] for tenant in tenants}
+        return {tenant for tenant, root in enumerate(self._root) if root in roots}
 
 
 class _Line:
@@ -103,28 +99,27 @@ class _Line:
 
     def key(self, shares: Shares) -> Key:
         """Within nominal before borrowing; lowest share after admission; then urgency."""
-        while self.jobs and _needs_loan(self._desk, self.jobs[0]):
+        desk = self._desk
+        while self.jobs and _needs_loan(desk, desk.claim(self.jobs[0])):
             self._borrowers.append(self.jobs.popleft())
         job = self.jobs[0] if self.jobs else self._borrowers[0]
-        extra = {_cheapest_flavor(self._desk, job): least_parts(self._desk.fleet, job)}
-        return (not self.jobs, shares.path(job.tenant, extra), *urgency(job))
+        claim = desk.claim(job)
+        path = shares.path(job.tenant, _cheapest_flavor(desk, claim), claim.parts)
+        return (not self.jobs, path, *urgency(job))
 
     def pop(self) -> PendingJob:
         """The job that `key` was about."""
         return self.jobs.popleft() if self.jobs else self._borrowers.popleft()
 
 
-def _needs_loan(desk: Desk, job: PendingJob) -> bool:
-    asked = least_parts(desk.fleet, job)
-    return all(
-        desk.books.within_nominal(job.tenant, flavor) < asked for flavor in flavors_of(desk, job)
-    )
+def _needs_loan(desk: Desk, claim: Claim) -> bool:
+    within = desk.books.within_nominal
+    return all(within(claim.tenant, flavor) < claim.parts for flavor in claim.flavors)
 
 
-def _cheapest_flavor(desk: Desk, job: PendingJob) -> int:
-    """The best flavor that `job` may use within nominal, or else the one with the most left."""
-    asked = least_parts(desk.fleet, job)
-    flavors = flavors_of(desk, job)
-    left = [desk.books.within_nominal(job.tenant, flavor) for flavor in flavors]
-    enough = [flavor for flavor, own in zip(flavors, left, strict=True) if own >= asked]
+def _cheapest_flavor(desk: Desk, claim: Claim) -> int:
+    """The best flavor that may be used within nominal, or else the one with the most left."""
+    flavors = claim.flavors
+    left = [desk.books.within_nominal(claim.tenant, flavor) for flavor in flavors]
+    enough = [flavor for flavor, own in zip(flavors, left, strict=True) if own >= claim.parts]
     return enough[0] if enough else flavors[left.index(max(left))]

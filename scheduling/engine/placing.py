@@ -72,6 +72,10 @@ class Placer:
         self._memory.full.add(desk.kind(job))
         return True
 
+    def is_out_of_question(self, job: PendingJob) -> bool:
+        """Whether quota or room, whatever is promised, are known to refuse `job`."""
+        return not tiers(self._desk, job, self._desk.quota_now(job)) or self._is_known_full(job)
+
     def _is_known_full(self, job: PendingJob) -> bool:
         if self._memory.roomier != self._desk.roomier:
             self._memory = Memory(self._desk.roomier)
@@ -82,7 +86,7 @@ class Placer:
         desk = self._desk
         exact = all(group.request.kind in _EXACT for group in job.groups)
         tenant = -1 if exact and not desk.snapshot.blocks else job.tenant
-        return tuple(tiers(desk, job, books)), desk.kind(job), tenant
+        return tiers(desk, job, books), desk.kind(job), tenant
 
     def find_on(
         self, ledger: Ledger, job: PendingJob, books: AnyBooks, *, start: int | None = None

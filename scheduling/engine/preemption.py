@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from scheduling.engine.charge import charged_gpus, charges, least_parts
+from scheduling.engine.charge import charged_gpus, charges
 from scheduling.engine.desk import Desk
 from scheduling.engine.jobs import Access, JobSpec, PendingJob, PlacedMember, RunningJob
 from scheduling.engine.ledger import Ledger
@@ -59,9 +59,14 @@ class RoomMaker:
         )
         self._stoppable = [job for job in running if _may_be_stopped(desk, job)]
 
+    @property
+    def has_candidates(self) -> bool:
+        """Whether anybody could be stopped for somebody."""
+        return bool(self._elastic or self._stoppable)
+
     def make_room(self, job: PendingJob) -> Room | None:
         """The cheapest victims whose going lets `job` start, or None if there are none."""
-        if not self._elastic and not self._stoppable:
+        if not self.has_candidates:
             return None
         search = _Search(self._desk, self._placer, job, self._used)
         candidates: list[Victim] = []
@@ -149,11 +154,11 @@ def _outranks(desk: Desk, claimant: JobSpec, other: JobSpec) -> bool:
     return across is not None and claimant.priority >= across
 
 
-def _takes_back(desk: Desk, victim: JobSpec, claimant: JobSpec) -> bool:
+def _takes_back(desk: Desk, victim: JobSpec, claimant: PendingJob) -> bool:
     """Whether `victim`, waiting again, could reclaim from `claimant` what it gave up."""
     books = desk.soon_books
     flavors = range(len(desk.snapshot.flavors))
-    parts = least_parts(desk.fleet, claimant)
+    parts = desk.claim(claimant).parts
     same_cohort = books.root(victim.tenant) == books.root(claimant.tenant)
     return (
         victim.tenant != claimant.tenant
@@ -172,7 +177,7 @@ def _reclaimable(
 ) -> Iterator[list[Victim]]:
     """Jobs on quota that is lent to their tenants, the tenant most over its share first."""
     books = desk.soon_books
-    asked = least_parts(desk.fleet, job)
+    asked = desk.claim(job).parts
     flavors = [
         flavor
         for flavor in job.flavors or range(len(desk.snapshot.flavors))

@@ -13,7 +13,10 @@ from scheduling.engine.snapshot import UNKNOWN, Quotas
 
 
 class Books:
-    """Usage of the quota tree while a cycle goes on; forked for a what-if like the ledger."""
+    """Usage of the quota tree while a cycle goes on; forked for a what-if like the ledger.
+
+    version grows with every change of usage.
+    """
 
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
@@ -25,6 +28,7 @@ class Books:
         self._local = [[0] * len(row) for row in self.nominal]
         self._children = _children(self._parent)
         self._ceilings: dict[tuple[int, int], int] = {}
+        self.version = 0
         for row in self._bottom_up():
             self._sum_up(row)
         self.usage: list[list[int]] = [[0] * len(row) for row in self.nominal]
@@ -41,6 +45,7 @@ class Books:
     def charge(self, tenant: int, flavor: int, parts: int) -> None:
         """Add `parts`, which may be negative, to what `tenant` uses."""
         row = tenant
+        self.version += 1
         while parts:
             before = self._taken(row, flavor)
             self.usage[row][flavor] += parts

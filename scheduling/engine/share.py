@@ -8,6 +8,8 @@ from scheduling.engine.quota import Books
 from scheduling.engine.snapshot import PARTS_PER_GPU, UNKNOWN, Snapshot
 
 MILLI = 1000
+NOTHING = Fraction(0)
+Path = tuple[tuple[float, Fraction], ...]
 
 
 class Shares:
@@ -20,6 +22,9 @@ class Shares:
         self._history: list[int] = snapshot.tenant_history.tolist()
         self._capacity = _capacity(snapshot)
         self._past: dict[int, Fraction] = {}
+        self._pairs: dict[Fraction, tuple[float, Fraction]] = {}
+        self._paths: dict[tuple[int, int, int], Path] = {}
+        self._paths_of = books.version
 
     def of(self, row: int, extra: dict[int, int] | None = None) -> Fraction:
         """The share of `row` with `extra` parts by flavor.
@@ -31,21 +36,33 @@ class Shares:
         extra = extra or {}
         flavors = range(len(self._capacity))
         present = max(self._part(row, flavor, extra.get(flavor, 0)) for flavor in flavors)
-        past = self._past_of(row) * self._history_milli / MILLI if self._history_milli else 0
-        return (present + past) / self._weight[row]
+        if self._history_milli:
+            present += self._past_of(row) * self._history_milli / MILLI
+        weight = self._weight[row]
+        return present if weight == 1 else present / weight
 
-    def path(
-        self, tenant: int, extra: dict[int, int] | None = None
-    ) -> tuple[tuple[float, Fraction], ...]:
-        """Shares from the topmost cohort down to `tenant`: they are compared level by level.
+    def path(self, tenant: int, flavor: int, parts: int) -> Path:
+        """Shares, with `parts` more of a flavor, from the topmost cohort down to `tenant`.
 
-        Each as a float, which is quick to compare and never in another order, then exactly.
+        They are compared level by level: each as a float, which is quick to compare and never in
+        another order, then exactly.
         """
+        if self._paths_of != self._books.version:
+            self._paths, self._paths_of = {}, self._books.version
+        asked = tenant, flavor, parts
+        if asked not in self._paths:
+            self._paths[asked] = self._path(tenant, {flavor: parts})
+        return self._paths[asked]
+
+    def _path(self, tenant: int, extra: dict[int, int]) -> Path:
         rows = [tenant]
         while (parent := self._books.parent(rows[-1])) != UNKNOWN:
             rows.append(parent)
-        shares = [self.of(row, extra) for row in reversed(rows)]
-        return tuple((float(share), share) for share in shares)
+        return tuple(self._pair(self.of(row, extra)) for row in reversed(rows))
+
+    def _pair(self, share: Fraction) -> tuple[float, Fraction]:
+        """One and the same object for equal shares, which Python then finds equal at once."""
+        return self._pairs.setdefault(share, (float(share), share))
 
     def _part(self, row: int, flavor: int, extra: int) -> Fraction:
         books = self._books
@@ -54,7 +71,7 @@ class Shares:
             return Fraction(used, max(1, self._capacity[flavor]))
         above = used - books.guaranteed(row, flavor)
         if above <= 0:
-            return Fraction(0)
+            return NOTHING
         lent = books.lent_by_siblings(row, flavor)
         return Fraction(above, lent) if lent > 0 else Fraction(1)
 
