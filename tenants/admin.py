@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from portal.core.backoffice import AuditedAdmin, ReadOnlyAdmin
 from tenants.models import ApiToken, Cohort, Membership, PriorityClass, Quota, Role, Tenant, User
 from tenants.services.membership import add_member, remove_member, set_role
-from tenants.services.quota import QuotaRequest, set_quota
+from tenants.services.quota import QuotaAmounts, set_quota
 from tenants.services.tokens import revoke_token
 
 admin.site.unregister(Group)  # roles live on memberships
@@ -89,6 +89,7 @@ class QuotaAdmin(AuditedAdmin):
     list_display = ("tenant", "cohort", "flavor", "nominal", "borrowing_limit", "lending_limit")
     list_select_related = ("tenant", "cohort", "flavor")
     ordering = ("tenant__slug", "cohort__name", "flavor__name")
+    exclude = ("granted", "granted_borrowing", "is_of_grants")  # services.grants keeps them
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return () if obj is None else ("tenant", "cohort", "flavor")
@@ -103,7 +104,7 @@ class QuotaAdmin(AuditedAdmin):
         if obj.tenant is None:
             super().save_model(request, obj, form, change)
             return
-        asked = QuotaRequest(obj.nominal, obj.borrowing_limit, obj.lending_limit)
+        asked = QuotaAmounts(obj.nominal, obj.borrowing_limit, obj.lending_limit)
         stored = set_quota(asked, tenant=obj.tenant, flavor=obj.flavor, by=request.user)
         obj.pk = stored.pk
 

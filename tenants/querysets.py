@@ -2,6 +2,8 @@ from typing import Any, Self
 
 from django.db import models
 
+from tenants.states import FINAL, FOR_OPERATORS, FOR_TENANTS, IN_FORCE, PROMISED
+
 
 class TenantScopedQuerySet(models.QuerySet):
     """For every model that hangs off a tenant. Doors (web, api) start from `visible_to`."""
@@ -26,3 +28,28 @@ class TenantQuerySet(TenantScopedQuerySet):
 
     def active(self) -> Self:
         return self.filter(archived_at__isnull=True)
+
+
+class QuotaRequestQuerySet(TenantScopedQuerySet):
+    def open(self) -> Self:
+        """Not ended: from the draft to the last day of grace."""
+        return self.exclude(state__in=FINAL)
+
+    def for_operators(self) -> Self:
+        """An operator has to answer."""
+        return self.filter(state__in=FOR_OPERATORS)
+
+    def for_tenants(self) -> Self:
+        """The tenant has to answer, or to submit."""
+        return self.filter(state__in=FOR_TENANTS)
+
+    def in_force(self) -> Self:
+        return self.filter(state__in=IN_FORCE)
+
+    def promised(self) -> Self:
+        """Guaranteed on some day from now on."""
+        return self.filter(state__in=PROMISED)
+
+
+class OfRequestQuerySet(TenantScopedQuerySet):
+    tenant_path = "request__tenant"

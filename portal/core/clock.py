@@ -5,7 +5,7 @@ on the Cluster row what its clock showed (`clock_at`), when that was (`clock_wal
 it runs (`clock_speed`, 0 while it stands still), and everybody computes the rest.
 """
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Protocol
 
 from django.utils import timezone
@@ -28,3 +28,10 @@ def cluster_time(cluster: HasClock, *, wall: datetime) -> datetime:
         return wall
     elapsed: timedelta = wall - cluster.clock_wall_at
     return cluster.clock_at + elapsed * cluster.clock_speed
+
+
+def day_in(cluster: HasClock, *, wall: datetime) -> date:
+    """The day on `cluster`'s own clock when the wall clock shows `wall`, in the portal's zone."""
+    return timezone.localdate(
+        cluster_time(cluster, wall=wall), timezone=timezone.get_default_timezone()
+    )

@@ -198,6 +198,7 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "cycles": {"task": "scheduling.run_cycles", "schedule": 10.0},
     "reconcile": {"task": "scheduling.reconcile", "schedule": 10.0},
+    "grants": {"task": "tenants.advance_grants", "schedule": 60.0},
 }
 
 LOGGING = {

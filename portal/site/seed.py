@@ -11,7 +11,7 @@ from django.db import transaction
 
 from tenants.models import Cohort, Membership, PriorityClass, Quota, Role, Tenant, User
 from tenants.services.membership import add_member
-from tenants.services.quota import QuotaRequest, set_quota
+from tenants.services.quota import QuotaAmounts, set_quota
 from topology.models import Cluster, ResourceFlavor
 
 CLUSTER = "demo"
@@ -190,5 +190,5 @@ def _tenant(wanted: DemoTenant, flavors: Mapping[str, ResourceFlavor], operator:
         if not Quota.objects.filter(tenant=tenant, flavor=flavors[name]).exists():
             # Nobody lends, so nobody borrows, of what they have no quota in either: a job of the
             # trace that was stopped for another would run twice.
-            request = QuotaRequest(gpus, borrowing_limit=0, lending_limit=0)
-            set_quota(request, tenant=tenant, flavor=flavors[name], by=operator)
+            amounts = QuotaAmounts(gpus, borrowing_limit=0, lending_limit=0)
+            set_quota(amounts, tenant=tenant, flavor=flavors[name], by=operator)

@@ -2,6 +2,12 @@ from tenants.models.cohort import Cohort
 from tenants.models.membership import Membership, Role
 from tenants.models.priority import PriorityClass
 from tenants.models.quota import Quota
+from tenants.models.quota_request import (
+    QuotaGrant,
+    QuotaRequest,
+    QuotaRequestEvent,
+    StarterRule,
+)
 from tenants.models.tenant import Tenant
 from tenants.models.token import ApiToken, SignInLink
 from tenants.models.user import User
@@ -12,8 +18,12 @@ __all__ = [
     "Membership",
     "PriorityClass",
     "Quota",
+    "QuotaGrant",
+    "QuotaRequest",
+    "QuotaRequestEvent",
     "Role",
     "SignInLink",
+    "StarterRule",
     "Tenant",
     "User",
 ]

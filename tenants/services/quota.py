@@ -7,13 +7,14 @@ from portal.core import audit
 from portal.core.errors import Refused
 from tenants.access import require_operator
 from tenants.models import Quota, Tenant, User
+from tenants.services.grants import amounts, lock_flavor
 from topology.models import ResourceFlavor
 from topology.services.cycle_request import ask_for_cycle
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaRequest:
-    """GPUs of one flavor. A limit of None is no limit."""
+class QuotaAmounts:
+    """GPUs of one flavor, what grants add included. A limit of None is no limit."""
 
     nominal: int
     borrowing_limit: int | None = None
@@ -21,38 +22,42 @@ class QuotaRequest:
 
 
 @transaction.atomic
-def set_quota(request: QuotaRequest, *, tenant: Tenant, flavor: ResourceFlavor, by: User) -> Quota:
+def set_quota(asked: QuotaAmounts, *, tenant: Tenant, flavor: ResourceFlavor, by: User) -> Quota:
     """What `tenant` may use of `flavor` from now on; jobs that run stay.
 
-    Raises NotAllowed for all but operators, Refused for numbers that contradict each other.
+    Raises NotAllowed for all but operators, Refused for numbers that contradict each other or
+    take away what a grant in force gives.
     """
     require_operator(by)
-    _check(request)
+    _check(asked)
+    lock_flavor(flavor.pk)
     quota = Quota.objects.select_for_update().filter(tenant=tenant, flavor=flavor).first()
-    before = _amounts(quota) if quota is not None else {}
+    before = amounts(quota) if quota is not None else {}
     quota = quota or Quota(tenant=tenant, flavor=flavor)
-    quota.nominal = request.nominal
-    quota.borrowing_limit = request.borrowing_limit
-    quota.lending_limit = request.lending_limit
+    _keep_grants(asked, quota)
+    quota.nominal = asked.nominal
+    quota.borrowing_limit = asked.borrowing_limit
+    quota.lending_limit = asked.lending_limit
+    quota.is_of_grants = False
     quota.save()
-    if _amounts(quota) != before:
-        audit.record("set_quota", quota, by=by, before=before, after=_amounts(quota))
+    if amounts(quota) != before:
+        audit.record("set_quota", quota, by=by, before=before, after=amounts(quota))
         ask_for_cycle(flavor.cluster_id)
     return quota
 
 
-def _check(request: QuotaRequest) -> None:
+def _check(asked: QuotaAmounts) -> None:
     for field in ("nominal", "borrowing_limit", "lending_limit"):
-        if (getattr(request, field) or 0) < 0:
+        if (getattr(asked, field) or 0) < 0:
             raise Refused(_("A number of GPUs cannot be negative."), field=field)
-    if request.lending_limit is not None and request.lending_limit > request.nominal:
+    if asked.lending_limit is not None and asked.lending_limit > asked.nominal:
         raise Refused(_("A tenant can lend no more than it is guaranteed."), field="lending_limit")
 
 
-def _amounts(quota: Quota) -> dict[str, int | str | None]:
-    return {
-        "flavor": quota.flavor.name,
-        "nominal": quota.nominal,
-        "borrowing_limit": quota.borrowing_limit,
-        "lending_limit": quota.lending_limit,
-    }
+def _keep_grants(asked: QuotaAmounts, quota: Quota) -> None:
+    message = _("%(gpus)d of them are granted by requests; end those first.")
+    if asked.nominal < quota.granted:
+        raise Refused(message % {"gpus": quota.granted}, field="nominal")
+    limit = asked.borrowing_limit
+    if limit is not None and limit < quota.granted_borrowing:
+        raise Refused(message % {"gpus": quota.granted_borrowing}, field="borrowing_limit")

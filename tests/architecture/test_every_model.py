@@ -17,6 +17,7 @@ UNSCOPED = {
     "tenants.PriorityClass": "everybody may know what may be asked for",
     "tenants.ApiToken": "listed through its own user alone",
     "tenants.SignInLink": "never listed; found by its digest alone",
+    "tenants.StarterRule": "everybody may know what is approved at once",
     "topology.Cluster": "everybody who is signed in may see what there is",
     "topology.Fabric": "as Cluster",
     "topology.Gpu": "as Cluster",

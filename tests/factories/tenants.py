@@ -1,4 +1,4 @@
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import factory
 from factory.django import DjangoModelFactory
@@ -9,8 +9,12 @@ from tenants.models import (
     Membership,
     PriorityClass,
     Quota,
+    QuotaGrant,
+    QuotaRequest,
+    QuotaRequestEvent,
     Role,
     SignInLink,
+    StarterRule,
     Tenant,
     User,
 )
@@ -86,3 +90,53 @@ class SignInLinkFactory(DjangoModelFactory):
     user = factory.SubFactory(UserFactory)
     digest = factory.Sequence(lambda n: f"{n:064x}")
     expires_at = T0 + timedelta(hours=1)
+
+
+class QuotaRequestFactory(DjangoModelFactory):
+    """A draft for 8 GPUs of one flavor in the first quarter of 2026, with a reason long enough."""
+
+    class Meta:
+        model = QuotaRequest
+
+    tenant = factory.SubFactory(TenantFactory)
+    flavor = factory.SubFactory("tests.factories.topology.FlavorFactory")
+    cluster = factory.SelfAttribute("flavor.cluster")
+    requested_by = factory.SubFactory(UserFactory)
+    gpus = 8
+    starts_on = date(2026, 1, 1)
+    ends_on = date(2026, 3, 31)
+    justification = "Pre-training of the next language model, three runs of ten days."
+
+
+class QuotaGrantFactory(DjangoModelFactory):
+    """What a request asked for; that it counts is for the state of the request to say."""
+
+    class Meta:
+        model = QuotaGrant
+
+    request = factory.SubFactory(QuotaRequestFactory)
+    flavor = factory.SelfAttribute("request.flavor")
+    gpus = factory.SelfAttribute("request.gpus")
+    borrowing_gpus = factory.SelfAttribute("request.borrowing_gpus")
+    gpu_hours = factory.SelfAttribute("request.gpu_hours")
+    starts_on = factory.SelfAttribute("request.starts_on")
+    ends_on = factory.SelfAttribute("request.ends_on")
+
+
+class QuotaRequestEventFactory(DjangoModelFactory):
+    class Meta:
+        model = QuotaRequestEvent
+
+    request = factory.SubFactory(QuotaRequestFactory)
+    action = "submit"
+    to_state = "submitted"
+    at = T0
+
+
+class StarterRuleFactory(DjangoModelFactory):
+    class Meta:
+        model = StarterRule
+
+    flavor = factory.SubFactory("tests.factories.topology.FlavorFactory")
+    most_gpus = 2
+    most_days = 30

@@ -3,7 +3,7 @@ import pytest
 from portal.core.errors import NotAllowed, Refused
 from portal.core.models import AuditEvent
 from tenants.models import Quota
-from tenants.services.quota import QuotaRequest, set_quota
+from tenants.services.quota import QuotaAmounts, set_quota
 from tests.factories import FlavorFactory
 
 
@@ -18,6 +18,8 @@ def amounts(nominal, borrowing_limit=None):
         "nominal": nominal,
         "borrowing_limit": borrowing_limit,
         "lending_limit": None,
+        "granted": 0,
+        "granted_borrowing": 0,
     }
 
 
@@ -25,9 +27,9 @@ def test_a_quota_is_set_and_set_anew_and_a_cycle_asked_for(
     member, operator, flavor, sent, django_capture_on_commit_callbacks
 ):
     with django_capture_on_commit_callbacks(execute=True):
-        for request in (QuotaRequest(8), QuotaRequest(16, borrowing_limit=4)):
+        for request in (QuotaAmounts(8), QuotaAmounts(16, borrowing_limit=4)):
             set_quota(request, tenant=member.tenant, flavor=flavor, by=operator)
-        set_quota(QuotaRequest(16, 4), tenant=member.tenant, flavor=flavor, by=operator)
+        set_quota(QuotaAmounts(16, 4), tenant=member.tenant, flavor=flavor, by=operator)
 
     quotas = Quota.objects.values_list("tenant__slug", "nominal", "borrowing_limit")
     audited = AuditEvent.objects.order_by("pk").values_list("action", "before", "after")
@@ -41,7 +43,7 @@ def test_a_quota_is_set_and_set_anew_and_a_cycle_asked_for(
 
 def test_only_an_operator_sets_quota(member, flavor):
     with pytest.raises(NotAllowed):
-        set_quota(QuotaRequest(8), tenant=member.tenant, flavor=flavor, by=member.user)
+        set_quota(QuotaAmounts(8), tenant=member.tenant, flavor=flavor, by=member.user)
 
     assert not Quota.objects.exists()
 
@@ -49,9 +51,9 @@ def test_only_an_operator_sets_quota(member, flavor):
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
-        (QuotaRequest(-1), "nominal"),
-        (QuotaRequest(8, borrowing_limit=-1), "borrowing_limit"),
-        (QuotaRequest(8, lending_limit=9), "lending_limit"),
+        (QuotaAmounts(-1), "nominal"),
+        (QuotaAmounts(8, borrowing_limit=-1), "borrowing_limit"),
+        (QuotaAmounts(8, lending_limit=9), "lending_limit"),
     ],
 )
 def test_numbers_that_contradict_each_other_are_refused(member, operator, flavor, request_, field):
