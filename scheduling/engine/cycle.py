@@ -74,9 +74,9 @@ class _Cycle:
         """Make gangs that lost members whole from free room, or take them down whole."""
         desk = self.desk
         broken = [
-            gang
+            Gang(job, job.members, end_of(job, desk.policy, desk.at))
             for job in desk.running.values()
-            if not (gang := Gang(job, job.members, end_of(job, desk.policy, desk.at))).is_whole
+            if not job.is_whole(job.members)
         ]
         for gang in gangs_in_order(broken):
             added = missing_members(desk, gang)

@@ -92,7 +92,8 @@ class Desk:
     def _stays(self) -> Iterator[Stay]:
         for job in self.snapshot.running:
             staying = () if job.stopping else job.members
-            staying = tuple(own for own in staying if own not in job.stopping_members)
+            if job.stopping_members:
+                staying = tuple(own for own in staying if own not in job.stopping_members)
             yield Stay(job, staying, end_of(job, self.policy, self.at))
 
     def _valid_holds(self) -> Iterator[HeldDevices]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduling.engine.access import allowance, open_until, tiers
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
-from scheduling.engine.desk import Desk
+from scheduling.engine.desk import Claim, Desk
 from scheduling.engine.fit import member_slots
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.gang import Place, place_gang, place_members, wish_of
@@ -35,7 +35,8 @@ class Doctor:
     def __init__(self, desk: Desk, placer: Placer) -> None:
         self._desk = desk
         self._placer = placer
-        self._impossible: dict[int, Why | None] = {}
+        self._unfit: dict[int, Why | None] = {}
+        self._impossible: dict[Claim, Why | None] = {}
         self._crowded: dict[Any, Why] = {}
         self._version = -1
 
@@ -74,11 +75,16 @@ class Doctor:
 
     def impossible(self, job: PendingJob) -> Why | None:
         """Why no state of this cluster, of its tenant's quota or its budget lets `job` start."""
-        key = self._desk.kind(job)
-        if key not in self._impossible:
-            self._impossible[key] = self._unfit(job)
-        why = self._impossible[key] or self._over_ceiling(job) or self._over_budget(job)
+        claim = self._desk.claim(job)
+        if claim not in self._impossible:
+            self._impossible[claim] = self._unfit_for_good(job, claim)
+        why = self._impossible[claim] or self._over_budget(job)
         return why if why is None or why[0] != Reason.NEVER_FITS else self._never_fits(job)
+
+    def _unfit_for_good(self, job: PendingJob, claim: Claim) -> Why | None:
+        if claim.kind not in self._unfit:
+            self._unfit[claim.kind] = self._find_unfit(job)
+        return self._unfit[claim.kind] or self._over_ceiling(claim)
 
     def why(self, job: PendingJob, blocker: PendingJob | None) -> Why:
         """Why `job`, which could start in principle, does not start now."""
@@ -107,7 +113,7 @@ class Doctor:
         endless = waits_for(self._desk, job)
         return why if endless is None else (reason, (*numbers, ("waits_for", endless)))
 
-    def _unfit(self, job: PendingJob) -> Why | None:
+    def _find_unfit(self, job: PendingJob) -> Why | None:
         suitable = self._empty.fleet.suitable(job.flavors, job.service_class)
         snapshot = self._desk.snapshot
         if job.flavors and not np.isin(snapshot.node_flavor, job.flavors).any():
@@ -142,22 +148,20 @@ class Doctor:
             *level,
         )
 
-    def _over_ceiling(self, job: PendingJob) -> Why | None:
-        desk = self._desk
-        claim = desk.claim(job)
+    def _over_ceiling(self, claim: Claim) -> Why | None:
         asked = claim.parts
         if not asked:
             return None
-        limit = max(self._ceiling(job, flavor) for flavor in claim.flavors)
+        limit = max(self._ceiling(claim, flavor) for flavor in claim.flavors)
         return (
             (Reason.OVER_CEILING, (("limit", limit), ("asked", asked))) if asked > limit else None
         )
 
-    def _ceiling(self, job: PendingJob, flavor: int) -> int:
-        ceiling = self._desk.books.ceiling(job.tenant, flavor)
-        if job.preemptible or ceiling >= UNLIMITED:
+    def _ceiling(self, claim: Claim, flavor: int) -> int:
+        ceiling = self._desk.books.ceiling(claim.tenant, flavor)
+        if claim.preemptible or ceiling >= UNLIMITED:
             return ceiling
-        return min(ceiling, self._desk.books.nominal[job.tenant][flavor])
+        return min(ceiling, self._desk.books.nominal[claim.tenant][flavor])
 
     def _over_budget(self, job: PendingJob) -> Why | None:
         desk = self._desk

@@ -27,14 +27,6 @@ class Gang:
         groups = range(len(self.job.groups))
         return [sum(member.group == group for member in self.members) for group in groups]
 
-    @property
-    def is_whole(self) -> bool:
-        counts = self.counts()
-        enough = all(
-            count >= group.min_member for count, group in zip(counts, self.job.groups, strict=True)
-        )
-        return enough and len(self.members) >= self.job.min_members
-
 
 def more_members(desk: Desk, gang: Gang) -> Members:
     """Members that can be added to `gang` now up to its most, delaying nobody."""
@@ -58,7 +50,7 @@ def missing_members(desk: Desk, gang: Gang) -> Members | None:
         if not one:
             return None
         added += one
-    return added if replace(gang, members=gang.members + added).is_whole else None
+    return added if gang.job.is_whole(gang.members + added) else None
 
 
 def _added_to_group(desk: Desk, gang: Gang, wanted: tuple[int, int], before: Members) -> Members:

@@ -1,5 +1,7 @@
 """Jobs as the engine sees them: what they ask for, and what they hold while they run."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
@@ -82,6 +84,22 @@ class Dependency:
     name: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedMember:
+    """One member and the devices it holds, as indexes into the snapshot.
+
+    rank: counted from 0 inside its group. gpus: GPUs held whole, or the one a fraction lies on;
+    instances and slots: rows of the MIG instances and share slots.
+    """
+
+    group: int
+    rank: int
+    node: int
+    gpus: tuple[int, ...] = ()
+    instances: tuple[int, ...] = ()
+    slots: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """What a job asks for, waiting or running. Times are seconds since the epoch.
@@ -121,6 +139,15 @@ class JobSpec:
         """Members of all groups that it starts with at least."""
         return max(self.min_total, sum(group.min_member for group in self.groups))
 
+    def is_whole(self, members: Sequence[PlacedMember]) -> bool:
+        """Whether `members` are all that it needs at least."""
+        if len(members) < self.min_members:
+            return False
+        if len(self.groups) == 1:
+            return True
+        counts = Counter(member.group for member in members)
+        return all(counts[index] >= own.min_member for index, own in enumerate(self.groups))
+
     @property
     def is_elastic(self) -> bool:
         """Whether it may have more members than it starts with."""
@@ -135,22 +162,6 @@ class PendingJob(JobSpec):
     not_before: int | None = None
     after: tuple[Dependency, ...] = ()
     gates: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedMember:
-    """One member and the devices it holds, as indexes into the snapshot.
-
-    rank: counted from 0 inside its group. gpus: GPUs held whole, or the one a fraction lies on;
-    instances and slots: rows of the MIG instances and share slots.
-    """
-
-    group: int
-    rank: int
-    node: int
-    gpus: tuple[int, ...] = ()
-    instances: tuple[int, ...] = ()
-    slots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

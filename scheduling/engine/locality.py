@@ -70,17 +70,34 @@ def _home(room: Room, nodes: IntArray, count: int, wish: Wish) -> IntArray | Non
             left = np.bincount(domain, weights=room.left[nodes])
             tightest: IntArray = nodes[domain == holds[np.argmin(left[holds])]]
             return tightest
-        inside: list[IntArray] = [nodes[domain == index] for index in holds]
-        return min(inside, key=lambda own: _room_left(room, own, count, wish.preferred))
+        left = np.bincount(domain, weights=room.left[nodes])
+        needed = _domains_needed(room, nodes, count, (level, wish.preferred))
+        best = np.lexsort((_first_of(domain)[holds], left[holds], needed[holds]))[0]
+        home: IntArray = nodes[domain == holds[best]]
+        return home
     return nodes if wish.required is None else None
 
 
-def _room_left(room: Room, nodes: IntArray, count: int, preferred: Level) -> tuple[int, int, int]:
-    """How good a home the nodes are: domains of the preferred level needed, then room left."""
-    sums = np.bincount(room.fleet.domains(preferred)[nodes], weights=room.slots[nodes])
-    falling = np.sort(sums)[::-1]
-    needed = int(np.searchsorted(np.cumsum(falling), count)) + 1
-    return needed, int(room.left[nodes].sum()), int(nodes[0])
+def _domains_needed(
+    room: Room, nodes: IntArray, count: int, levels: tuple[Level, Level]
+) -> IntArray:
+    """By domain of the outer level, how many of the inner one `count` members need there."""
+    outer, inner = (room.fleet.domains(level)[nodes] for level in levels)
+    width = int(inner.max()) + 1
+    pairs, own = np.unique(outer * width + inner, return_inverse=True)
+    sums = np.bincount(own, weights=room.slots[nodes])
+    domain = pairs // width
+    falling = np.lexsort((-sums, domain))
+    domain, held = domain[falling], np.cumsum(sums[falling])
+    before = np.concatenate(([0.0], held))[np.searchsorted(domain, domain)]
+    return np.bincount(domain, weights=held - before < count).astype(np.int64) + 1
+
+
+def _first_of(domain: IntArray) -> IntArray:
+    """By domain, the first index at which it stands."""
+    first = np.full(int(domain.max()) + 1, len(domain))
+    np.minimum.at(first, domain, np.arange(len(domain)))
+    return first
 
 
 def _fill(room: Room, nodes: IntArray, count: int, level: Level, members: IntArray) -> None:
