@@ -1,16 +1,30 @@
-"""Fragmentation by inflation, against what can be worked out by hand."""
+"""Fragmentation by inflation: worked out by hand, and against the protocol read once more."""
+
+import json
+from pathlib import Path
 
 import numpy as np
+import pytest
+from django.core.management import call_command
 
-from scheduling.engine.fragmentation import Fragmentation, Shape, usual_mix
-from scheduling.simulation.inflate import (
-    Cluster,
+from scheduling.engine.fragmentation import Shape, usual_mix
+from scheduling.simulation.inflation.choosers import InflatePolicy, best_fit
+from scheduling.simulation.inflation.cluster import Cluster
+from scheduling.simulation.inflation.descent import Descent, rounded, sigmoid
+from scheduling.simulation.inflation.lists import (
     Dice,
-    InflatePolicy,
     OpenNode,
     OpenTask,
-    inflate,
+    arrivals_of,
+    read_nodes,
+    read_tasks,
 )
+from scheduling.simulation.inflation.run import inflate
+from tests.simulation import plain_inflation
+
+DATA = Path(__file__).parent.parent / "data"
+NODES, TASKS = DATA / "openb_nodes.csv", DATA / "openb_tasks.csv"
+PUBLISHED_SEEDS = range(42, 52)
 
 
 def task(name, cpu, gpus, milli, models=()):
@@ -24,6 +38,8 @@ TWENTY = [
     task("d", 2000, 0, 0),
 ]
 N1, N2 = OpenNode("n1", 10_000, 0, 3, "Y"), OpenNode("n2", 9_000, 0, 2, "X")
+MIX = usual_mix(task.shape for task in TWENTY)
+SMALL = task("t", 4000, 1, 300)
 
 
 def cluster_of_the_example():
@@ -32,10 +48,8 @@ def cluster_of_the_example():
     return cluster
 
 
-def wasted(cluster, node):
-    frag = Fragmentation(usual_mix(task.shape for task in TWENTY), cluster.models)
-    gpus = np.maximum(cluster.gpus[node : node + 1], 0)
-    return int(frag.of(int(cluster.model[node]), cluster.cpu[node : node + 1], gpus)[0])
+def descent_on(cluster, *, exact):
+    return Descent(cluster, MIX, [SMALL.shape], exact=exact)
 
 
 def test_a_shuffle_draws_from_the_end_down():
@@ -47,35 +61,90 @@ def test_a_shuffle_draws_from_the_end_down():
 
 
 def test_the_mix_covers_95_of_100_tasks_and_ties_go_to_the_larger():
-    mix = usual_mix(task.shape for task in TWENTY)
-
-    assert [count for _, count in mix] == [12, 6, 1]
-    assert mix[2][0] == Shape(8000, 1000, 1, ("X",))
+    assert [count for _, count in MIX] == [12, 6, 1]
+    assert MIX[2][0] == Shape(8000, 1000, 1, ("X",))
 
 
 def test_fragmentation_is_what_the_mix_could_not_use():
-    cluster = cluster_of_the_example()
-
-    assert [wasted(cluster, 0), wasted(cluster, 1)] == [16_900, 0]
+    assert descent_on(cluster_of_the_example(), exact=True).wasted.tolist() == [16_900, 0]
 
 
 def test_placing_a_part_of_a_gpu_changes_it_as_worked_out_by_hand():
     drops = []
     for node, gpu in ((0, 0), (0, 1), (0, 2), (1, 0)):
         cluster = cluster_of_the_example()
-        before = wasted(cluster, node)
-        cluster.place(node, task("t", 4000, 1, 300), [gpu])
-        drops.append(before - wasted(cluster, node))
+        descent = descent_on(cluster, exact=True)
+        before = int(descent.wasted[node])
+        cluster.place(node, SMALL, [gpu])
+        descent.refresh(node)
+        drops.append(before - int(descent.wasted[node]))
 
     assert drops == [2100, -1500, 5700, -11_900]
 
 
-def test_a_run_is_the_same_every_time_and_loses_what_does_not_fit():
-    nodes = [N1, N2]
+@pytest.mark.parametrize(("exact", "scores"), [(True, [5700, -11_900]), (False, [57, 34])])
+def test_descent_takes_the_gpu_with_the_largest_drop(exact, scores):
+    descent = descent_on(cluster_of_the_example(), exact=exact)
 
-    first = inflate(nodes, TWENTY, InflatePolicy.FGD, 42, exact=True)
-    second = inflate(nodes, TWENTY, InflatePolicy.FGD, 42, exact=True)
+    assert descent.scores.tolist() == [scores]
+    assert descent.choose(SMALL) == (0, (2,))
 
-    assert first == second
-    assert first.lost_tasks > 0
-    assert max(first.allocated.values()) <= 100
+
+def test_rounded_scores_are_those_of_the_formula():
+    drops = [-11_900, -1500, 0, 2100, 5700, -(10**6), 10**6]
+
+    assert rounded(19)(np.array(drops)).tolist() == [sigmoid(drop, 19) for drop in drops]
+    assert [sigmoid(drop, 19) for drop in drops[:5]] == [34, 48, 50, 52, 57]
+
+
+def test_best_fit_leaves_least_and_settles_ties_by_node_order():
+    cluster = cluster_of_the_example()
+    turned = Cluster.of([N2, N1])
+    turned.gpus[1, :3] = [1000, 600, 300]
+
+    assert best_fit(cluster, exact=True)(SMALL) == (0, (2,))
+    assert best_fit(turned, exact=True)(SMALL) == (1, (2,))
+    assert best_fit(turned, exact=False)(SMALL) == (0, (0,))
+
+
+def test_arrivals_that_ask_for_too_much_are_drawn_out_again():
+    order = arrivals_of(TWENTY, 5_000, Dice(42))
+
+    assert len(order) < len(TWENTY)
+    assert sum(task.total for task in order) <= 6_500
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "rounded"])
+@pytest.mark.parametrize("policy", ["random", "best_fit", "fgd"])
+def test_every_run_is_that_of_the_protocol_read_plainly(policy, exact):
+    nodes, tasks = read_nodes(NODES), read_tasks(TASKS)
+    plain_nodes, plain_tasks = plain_inflation.read_nodes(NODES), plain_inflation.read_tasks(TASKS)
+    logs = set()
+    for seed in PUBLISHED_SEEDS:
+        run = inflate(nodes, tasks, InflatePolicy(policy), seed, exact=exact)
+        plain = plain_inflation.inflate(plain_nodes, plain_tasks, policy, seed, exact=exact)
+
+        assert run.log_sha256 == plain["log"]
+        assert (run.arrivals, run.lost_tasks) == (plain["arrivals"], plain["lost"])
+        assert (run.allocated, run.fragmented) == (plain["allocated"], plain["fragmented"])
+        assert run.lost_tasks > 0
+        logs.add(run.log_sha256)
+
+    assert len(logs) == len(PUBLISHED_SEEDS)
+
+
+def test_the_command_says_what_the_runs_say(capsys):
+    call_command(
+        "inflate",
+        f"--nodes={NODES}",
+        f"--pods={TASKS}",
+        "--policy=fgd",
+        "--exact",
+        "--seeds=42-43",
+        "--json",
+    )
+
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    nodes, tasks = read_nodes(NODES), read_tasks(TASKS)
+    runs = [inflate(nodes, tasks, InflatePolicy.FGD, seed, exact=True) for seed in (42, 43)]
+    assert [line["log_sha256"] for line in said] == [run.log_sha256 for run in runs]

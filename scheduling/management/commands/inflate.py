@@ -7,13 +7,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from scheduling.simulation.inflate import (
-    InflatePolicy,
-    Inflation,
-    inflate,
-    read_nodes,
-    read_tasks,
-)
+from scheduling.simulation.inflation.choosers import InflatePolicy
+from scheduling.simulation.inflation.lists import read_nodes, read_tasks
+from scheduling.simulation.inflation.run import Inflation, inflate
 
 REPORTED = (50, 80, 90, 100, 110, 120, 130)
 UNREADABLE = 2
