@@ -136,7 +136,7 @@ def portal_programs(options: Options, env: Mapping[str, str]) -> list[Program]:
         ),
     )
     watcher = program("watcher", "manage.py", "watch_cluster")
-    feeder = program("feeder", "manage.py", "load_trace", "--demo", once=True)
+    feeder = program("feeder", "manage.py", "load_trace", "--demo", "--sweeps", once=True)
     return [web, worker, beat, watcher, *([feeder] if options.feed else [])]
 
 

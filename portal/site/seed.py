@@ -188,7 +188,6 @@ def _tenant(wanted: DemoTenant, flavors: Mapping[str, ResourceFlavor], operator:
             add_member(tenant, user, role=role, by=operator)
     for name, gpus in wanted.quota.items():
         if not Quota.objects.filter(tenant=tenant, flavor=flavors[name]).exists():
-            # Nobody lends, so nobody borrows, of what they have no quota in either: a job of the
-            # trace that was stopped for another would run twice.
-            amounts = QuotaAmounts(gpus, borrowing_limit=0, lending_limit=0)
+            # Everybody lends and borrows. The trace's own jobs do not: see `feeding.Feed`.
+            amounts = QuotaAmounts(gpus)
             set_quota(amounts, tenant=tenant, flavor=flavors[name], by=operator)

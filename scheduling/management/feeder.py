@@ -50,19 +50,30 @@ class Progress:
         self._out.flush()
 
 
-def run_feed(feed: Feed, jobs: Sequence[TraceJob], *, out: TextIO) -> list[str]:
-    """Submit what was not submitted yet, each job when it is due; a sentence per refused job."""
+def run_feed(
+    feed: Feed,
+    jobs: Sequence[TraceJob],
+    *,
+    out: TextIO,
+    beside: tuple[Feed, Sequence[TraceJob]] | None = None,
+) -> list[str]:
+    """Submit what was not submitted yet, each job when it is due; a sentence per refused job.
+
+    beside: another feed to the same cluster, whose jobs come in between.
+    """
     refused: list[str] = []
-    waiting = list(not_fed(feed, jobs))
-    before = len(jobs) - len(waiting)
-    progress = Progress(out, len(jobs))
-    for done, job in enumerate(waiting, start=before):
-        _wait_until(feed.due_at(job), feed.cluster, progress, done)
+    feeds = [(feed, jobs)] if beside is None else [(feed, jobs), beside]
+    waiting = [(own, job) for own, of in feeds for job in not_fed(own, of)]
+    waiting.sort(key=lambda pair: pair[0].due_at(pair[1]))
+    total = sum(len(of) for _, of in feeds)
+    progress = Progress(out, total)
+    for done, (own, job) in enumerate(waiting, start=total - len(waiting)):
+        _wait_until(own.due_at(job), own.cluster, progress, done)
         try:
-            feed_job(feed, job)
+            feed_job(own, job)
         except PortalError as error:
             refused.append(f"job {job.key}: {error}")
-    progress.end(len(jobs), clock.now(feed.cluster))
+    progress.end(total, clock.now(feed.cluster))
     return refused
 
 

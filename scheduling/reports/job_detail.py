@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduling.models import Job, JobEvent, Member, Placement
+from scheduling.reports.preemptions import preemption_texts
 from scheduling.states import JobState
 from topology.models import Gpu
 
@@ -45,10 +46,11 @@ class JobDetail:
     member_count: int
     events: tuple[JobEvent, ...]
     times: JobTimes
+    stops: tuple[str, ...]  # sentences: how it made room, or others for it
 
 
 def job_detail(job: Job, *, at: datetime) -> JobDetail:
-    """Everything below the head of a job's page. Six queries. at: cluster clock."""
+    """Everything below the head of a job's page. Eight queries. at: cluster clock."""
     members = list(
         job.members.select_related("placement__node", "group")
         .prefetch_related("devices__gpu")
@@ -63,6 +65,7 @@ def job_detail(job: Job, *, at: datetime) -> JobDetail:
         member_count=len(present),
         events=events,
         times=_times(job, members, present, at=at),
+        stops=preemption_texts(job),
     )
 
 

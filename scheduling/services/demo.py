@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from scheduling.services.feeding import Feed, known_origin, last_round, not_fed, people_of
+from scheduling.services.feeding import (
+    EVERY_TENANT,
+    Feed,
+    known_origin,
+    last_round,
+    not_fed,
+    people_of,
+)
 from scheduling.simulation.trace import TraceFormat, TraceJob, read_trace
 from tenants.models import Tenant
 from topology.models import Cluster
@@ -16,6 +23,12 @@ TRACE = Path(__file__).resolve().parents[2] / "tests" / "data" / "philly_slice.c
 TENANTS = {"ee9e8c": "nlp", "11cb48": "vision", "6214e9": "speech", "103959": "robotics"}
 """Virtual clusters of the trace, and the tenants that stand for them."""
 
+SWEEPS = "sweeps"
+SWEEPER = "speech"  # the tenant that borrows for them
+SWEEP_EVERY, SWEEP_SECONDS, SWEEP_GPUS = 2 * 3600, 5 * 3600, 16
+SWEEP_SAVES_EVERY = 1800
+"""Jobs on borrowed GPUs, which make room for whoever lent them and go on where they last saved."""
+
 ROUND = timedelta(days=1)
 LEAD = timedelta(minutes=1)  # until the first job
 MISSED = timedelta(hours=1)  # the demo was off for longer: the round begins now, not then
@@ -23,11 +36,13 @@ MISSED = timedelta(hours=1)  # the demo was off for longer: the round begins now
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One replay of the trace, and the jobs of it."""
+    """One replay of the trace, and the jobs of it; `sweeps` are fed beside them."""
 
     number: int
     feed: Feed
     jobs: Sequence[TraceJob]
+    sweeps: Feed
+    sweep_jobs: Sequence[TraceJob]
 
 
 def demo_cluster() -> Cluster | None:
@@ -65,8 +80,32 @@ def _round(cluster: Cluster, jobs: Sequence[TraceJob], number: int, origin: date
         origin=origin,
         tenants={name: by_slug[slug] for name, slug in TENANTS.items()},
         people=people_of(by_slug.values()),
+        is_fixed=True,
     )
-    return Round(number, feed, jobs)
+    sweeper = by_slug[SWEEPER]
+    sweeps = Feed(
+        name=f"{SWEEPS}-{number}",
+        cluster=cluster,
+        origin=origin,
+        tenants={EVERY_TENANT: sweeper},
+        people=people_of([sweeper]),
+        saves_every=SWEEP_SAVES_EVERY,
+    )
+    return Round(number, feed, jobs, sweeps, sweep_jobs())
+
+
+def sweep_jobs() -> tuple[TraceJob, ...]:
+    """A round's sweeps: wide and long, one every other hour."""
+    return tuple(
+        TraceJob(
+            key=str(row),
+            row=row,
+            submit_seconds=row * SWEEP_EVERY,
+            duration_seconds=SWEEP_SECONDS,
+            gpus=SWEEP_GPUS,
+        )
+        for row in range(int(ROUND.total_seconds()) // SWEEP_EVERY)
+    )
 
 
 def _name(number: int) -> str:

@@ -20,6 +20,7 @@ EVERY_TENANT = ""
 
 IMAGE = "busybox:1.37"
 RUN_SECONDS = "simcluster.muster.dev/run-seconds"
+CHECKPOINT_SECONDS = "simcluster.muster.dev/checkpoint-seconds"
 CPU_MILLI_PER_GPU = 4_000
 MEMORY_MIB_PER_GPU = 32 * 1024
 
@@ -31,6 +32,9 @@ class Feed:
     name: with it and the trace's key a job is known again, so nothing is submitted twice.
     origin: where the trace's 0 lies on the cluster's clock.
     tenants: by their names in the trace. people: by tenant key, who submits there.
+    is_fixed: its jobs are never stopped for others, and so stay inside what their tenants are
+    guaranteed: each runs once, as it did when the trace was written.
+    saves_every: seconds between checkpoints of its jobs; None makes none.
     """
 
     name: str
@@ -38,6 +42,8 @@ class Feed:
     origin: datetime
     tenants: Mapping[str, Tenant]
     people: Mapping[int, Sequence[User]]
+    is_fixed: bool = False
+    saves_every: int | None = None
 
     def external_id(self, job: TraceJob) -> str:
         return f"{self.name}/{job.key}"
@@ -68,6 +74,7 @@ def feed_job(feed: Feed, job: TraceJob) -> Job:
 def request_for(feed: Feed, job: TraceJob) -> JobRequest:
     """A job that sleeps for as long as the trace's ran, in members of at most 8 GPUs."""
     members, gpus = members_of(job.gpus)
+    saves = {} if feed.saves_every is None else {CHECKPOINT_SECONDS: str(feed.saves_every)}
     return JobRequest(
         name=f"{feed.name}-{job.key}",
         cluster=feed.cluster,
@@ -81,7 +88,8 @@ def request_for(feed: Feed, job: TraceJob) -> JobRequest:
         ),
         image=IMAGE,
         command=("sleep", str(job.duration_seconds)),
-        annotations={RUN_SECONDS: str(job.duration_seconds)},
+        annotations={RUN_SECONDS: str(job.duration_seconds), **saves},
+        is_preemptible=not feed.is_fixed,
         external_id=feed.external_id(job),
     )
 

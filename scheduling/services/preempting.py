@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Greatest
 
-from scheduling.engine.jobs import RunningJob
+from scheduling.engine.jobs import PendingJob, RunningJob
 from scheduling.engine.plan import Preempt
 from scheduling.engine.snapshot import Snapshot
 from scheduling.models import DeviceHold, Job, Preemption
@@ -22,13 +22,11 @@ def preempt(preemption: Preempt, snapshot: Snapshot, *, at: datetime) -> bool:
     if job is None:
         return False
     claimant = preemption.on_behalf_of
-    names = {waiting.id: waiting.name for waiting in snapshot.pending}
-    reason = f"preempted for {names[claimant]}" if claimant else "below its minimum"
     won = stop(
         job,
         towards=JobState.QUEUED,
         at=at,
-        reason=reason,
+        reason=_reason(preemption, snapshot),
         stopping_for_id=claimant,
         preempted_count=F("preempted_count") + (1 if claimant else 0),
     )
@@ -43,10 +41,23 @@ def preempt(preemption: Preempt, snapshot: Snapshot, *, at: datetime) -> bool:
     return won
 
 
+def _reason(preemption: Preempt, snapshot: Snapshot) -> str:
+    """For the job's events: a job of its own tenant by its id, another tenant's without."""
+    if preemption.on_behalf_of is None:
+        return "below its minimum"
+    victim, claimant = _parties(preemption, snapshot)
+    name = claimant.name if claimant.tenant == victim.tenant else "another tenant's job"
+    return f"preempted for {name}"
+
+
+def _parties(preemption: Preempt, snapshot: Snapshot) -> tuple[RunningJob, PendingJob]:
+    victim = next(job for job in snapshot.running if job.id == preemption.job)
+    return victim, next(job for job in snapshot.pending if job.id == preemption.on_behalf_of)
+
+
 def _why(preemption: Preempt, snapshot: Snapshot) -> Preemption.Why:
     """Which of the rules allowed this stop, in the order in which the engine looks for victims."""
-    victim = next(job for job in snapshot.running if job.id == preemption.job)
-    claimant = next(job for job in snapshot.pending if job.id == preemption.on_behalf_of)
+    victim, claimant = _parties(preemption, snapshot)
     if victim.standby:
         return Preemption.Why.STANDBY
     if victim.tenant != claimant.tenant and _is_on_a_loan(victim, snapshot):

@@ -231,8 +231,8 @@ def demo_cluster(cluster, write, monkeypatch):
     return cluster
 
 
-def feed_demo(rounds):
-    call_command("load_trace", "--demo", "--rounds", str(rounds), stdout=io.StringIO())
+def feed_demo(rounds, *options):
+    call_command("load_trace", "--demo", "--rounds", str(rounds), *options, stdout=io.StringIO())
 
 
 def test_the_demo_begins_a_minute_from_now_and_a_day_later_anew(demo_cluster):
@@ -248,6 +248,24 @@ def test_the_demo_begins_a_minute_from_now_and_a_day_later_anew(demo_cluster):
     }
     assert begun[2] - begun[1] >= demo.ROUND
     assert [jobs[f"demo-1/{row}"].tenant.slug for row in range(3)] == ["nlp", "vision", "speech"]
+
+
+def test_sweeps_are_fed_beside_the_trace_and_make_room(demo_cluster):
+    feed_demo(1, "--sweeps")
+
+    origin = Job.objects.get(external_id="demo-1/0").submitted_at
+    fed = {job.external_id: job for job in Job.objects.select_related("tenant")}
+    hours = {name: (job.submitted_at - origin) / timedelta(hours=1) for name, job in fed.items()}
+    assert hours == {
+        **{f"demo-1/{row}": at for row, at in enumerate([0, 4, 20])},
+        **{f"sweeps-1/{row}": 2 * row for row in range(12)},
+    }
+    assert [name for name, job in fed.items() if not job.is_preemptible] == [
+        f"demo-1/{row}" for row in range(3)
+    ]
+    sweep = fed["sweeps-1/0"]
+    assert sweep.tenant.slug == "speech"
+    assert sweep.annotations["simcluster.muster.dev/checkpoint-seconds"] == "1800"
 
 
 def test_the_demo_goes_on_with_the_round_that_was_left(demo_cluster):

@@ -56,6 +56,8 @@ def test_the_owner_starts_in_the_cycle_after_the_victim_is_gone(lender, borrower
     lender.plan(at=after(131))
 
     assert (state_of(owner), state_of(victim)) == ("starting", "queued")
+    stop = victim.events.get(to_state="stopping")
+    assert stop.reason == "preempted for another tenant's job"
 
 
 @pytest.mark.parametrize("delay", [0, 1, 100_000], ids=["none", "a second", "more than a day"])

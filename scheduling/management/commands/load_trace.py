@@ -55,18 +55,21 @@ class Command(BaseCommand):
         parser.add_argument("--max-seconds", type=int, help="leave longer jobs out")
         parser.add_argument("--at-once", action="store_true", help="submit all of them now")
         parser.add_argument("--demo", action="store_true", help="the demo's trace, over and over")
+        parser.add_argument(
+            "--sweeps", action="store_true", help="with --demo: beside it jobs on borrowed GPUs"
+        )
         parser.add_argument("--rounds", type=int, help="with --demo: end after so many")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             if options["demo"]:
-                self.feed_demo(rounds=options["rounds"])
+                self.feed_demo(rounds=options["rounds"], sweeps=options["sweeps"])
             else:
                 self.feed_file(options)
         except (PortalError, TraceError) as error:
             raise CommandError(str(error)) from error
 
-    def feed_demo(self, *, rounds: int | None) -> None:
+    def feed_demo(self, *, rounds: int | None, sweeps: bool) -> None:
         if (cluster := demo.demo_cluster()) is None:
             self.stdout.write("Waiting for the demo to be seeded and its nodes to be seen.")
         while cluster is None:
@@ -77,7 +80,9 @@ class Command(BaseCommand):
             coming = demo.next_round(cluster, at=this_second(cluster))
             while rounds is None or coming.number <= rounds:
                 self.stdout.write(f"Round {coming.number} of the demo's trace.")
-                self.report("refused", run_feed(coming.feed, coming.jobs, out=self.stdout))
+                beside = (coming.sweeps, coming.sweep_jobs) if sweeps else None
+                refused = run_feed(coming.feed, coming.jobs, out=self.stdout, beside=beside)
+                self.report("refused", refused)
                 coming = demo.next_round(cluster, at=this_second(cluster))
 
     def feed_file(self, options: dict[str, Any]) -> None:

@@ -95,7 +95,7 @@ def test_the_tenants_share_out_the_whole_cluster(data):
         "A100-80GB": 4 * 8,
         "L40S": 2 * 8,
     }
-    assert set(Quota.objects.values_list("borrowing_limit", "lending_limit")) == {(0, 0)}
+    assert set(Quota.objects.values_list("borrowing_limit", "lending_limit")) == {(None, None)}
 
 
 def test_a_flavor_that_the_first_node_brought_is_used_under_its_own_name(data):
