@@ -2,10 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from heapq import heapify, heappop, heappush
 
-from scheduling.engine.arrays import NEVER
 from scheduling.engine.desk import Claim, Desk
 from scheduling.engine.horizon import duration_of
 from scheduling.engine.jobs import JobSpec, PendingJob
@@ -25,12 +23,14 @@ def urgency(job: JobSpec) -> tuple[int, int, int]:
     return -job.priority, job.submitted_at, job.id
 
 
-def expansion(job: PendingJob, policy: Policy, at: int) -> Fraction:
-    """How much longer than its walltime a job takes in all if it starts now."""
-    walltime = duration_of(job, policy)
-    if walltime == NEVER:
-        return Fraction(1)
-    return Fraction(at - job.submitted_at + walltime, max(1, walltime))
+def expansion(job: PendingJob, policy: Policy, at: int) -> float:
+    """How much longer than its walltime a job takes in all if it starts now.
+
+    Quotients of whole numbers are rounded alike everywhere, so they order jobs as well as fractions
+    do, and far faster.
+    """
+    walltime = max(1, min(duration_of(job, policy), policy.aging_walltime))
+    return (at - job.submitted_at + walltime) / walltime
 
 
 class Queue:

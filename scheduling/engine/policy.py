@@ -41,6 +41,7 @@ class Policy:
     strict: nothing goes ahead of an earlier waiting job of its flavor.
     max_preemptions: a job stopped so often is protected. min_run: nobody is stopped before.
     max_grace: the longest a job may take to save its work. hold_expiry: how long devices are kept.
+    aging_walltime: in `expansion` a longer walltime, or none, counts as this: nobody waits for ever.
     checkpoint_interval, restart: what a stop is reckoned to cost where nothing better is known.
     history_weight: how much past use counts in `fair`, in thousandths. half_life: of that use.
     across: priority from which a job may stop lower ones of other tenants.
@@ -56,6 +57,7 @@ class Policy:
     max_grace: int = 600
     hold_expiry: int = 1800
     default_walltime: int | None = None
+    aging_walltime: int = 604_800
     checkpoint_interval: int = 3600
     restart: int = 300
     history_weight: int = 0
