@@ -17,6 +17,7 @@ TOOLS = {"tests", "tools", "manage.py"}  # beside the product: they import it, n
 FORBIDDEN = [
     ("pure", "scheduling/engine/fit.py", "import django"),
     ("pure", "topology/catalog/gpus.py", "import portal.core.errors"),
+    ("pure", "topology/layouts/node.py", "import django"),
     ("pure", "simcluster/__main__.py", "import topology.models"),
     ("apps", "portal/core/errors.py", "import tenants.models"),
     ("apps", "topology/querysets.py", "import scheduling.states"),
@@ -26,6 +27,7 @@ FORBIDDEN = [
     ("inside", "scheduling/services/lifecycle.py", "import scheduling.tasks"),
     ("inside", "scheduling/states.py", "import scheduling.querysets"),
     ("inside", "topology/kube/names.py", "import topology.models"),
+    ("inside", "topology/layouts/node.py", "import topology.kube.names"),
     ("inside", "scheduling/utils.py", ""),
     ("kubernetes", "topology/services/inventory.py", "import kubernetes"),
     ("kubernetes", "scheduling/tasks.py", "import kubernetes.client"),
