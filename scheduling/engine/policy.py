@@ -57,7 +57,7 @@ class Policy:
     max_grace: int = 600
     hold_expiry: int = 1800
     default_walltime: int | None = None
-    aging_walltime: int = 604_800
+    aging_walltime: int = 1_209_600
     checkpoint_interval: int = 3600
     restart: int = 300
     history_weight: int = 0
