@@ -13,6 +13,10 @@ from django.db import connection
 RANGES = tomllib.loads((Path(__file__).parent / "ranges.toml").read_text())
 
 
+class NotRun(Exception):
+    """What a bench needs is not there. The message says what."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """One number. n: of how many measurements. of: what it is the number of, a page and a role say.

@@ -6,8 +6,8 @@ import pytest
 
 from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.invariants import violations
-from tests.bench import cycles, pages
-from tests.bench.figures import RANGES, Figure, percentile
+from tests.bench import cycles, inflation, pages
+from tests.bench.figures import RANGES, Figure, NotRun, percentile
 from tests.bench.fill import Size, fill
 from tests.bench.measuring import exponent, peak_mib
 from tests.bench.scale import NO_STOPS, draw_case, snapshot_of
@@ -76,3 +76,10 @@ def test_the_exponent_is_the_power_that_a_cost_grows_with(power):
 
 def test_peak_memory_counts_what_the_work_holds():
     assert peak_mib(partial(bytearray, 200 << 20)) > 200
+
+
+def test_a_bench_without_its_lists_says_what_it_needs(monkeypatch, tmp_path):
+    monkeypatch.setenv(inflation.VARIABLE, str(tmp_path))
+
+    with pytest.raises(NotRun, match="MUSTER_OPENB must name a folder with openb_node_list"):
+        inflation.lists()
