@@ -13,6 +13,7 @@ class LockSpace(IntEnum):
     RECONCILE = 3
     JOB = 4
     FEED = 5
+    OUTLOOK = 6
 
 
 @contextmanager

@@ -3,12 +3,14 @@ from scheduling.models.dependency import JobDependency
 from scheduling.models.event import JobEvent
 from scheduling.models.job import Job, JobFlavor, JobGroup, Level, ServiceClass
 from scheduling.models.member import Member
+from scheduling.models.outlook import Advice, QueueOrder, StartEstimate, Unknown
 from scheduling.models.placement import Placement, PlacementGpu
 from scheduling.models.policy import Policy
 from scheduling.models.preemption import Preemption
 from scheduling.models.reservation import DeviceHold, Reservation
 
 __all__ = [
+    "Advice",
     "Cycle",
     "DeviceHold",
     "Job",
@@ -22,6 +24,9 @@ __all__ = [
     "PlacementGpu",
     "Policy",
     "Preemption",
+    "QueueOrder",
     "Reservation",
     "ServiceClass",
+    "StartEstimate",
+    "Unknown",
 ]

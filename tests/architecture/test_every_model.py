@@ -26,6 +26,7 @@ UNSCOPED = {
     "topology.Rack": "as Cluster",
     "topology.ResourceFlavor": "as Cluster",
     "scheduling.Cycle": "of the whole cluster: pages for operators show it",
+    "scheduling.QueueOrder": "of the whole cluster: reports say whose job stands where",
     "scheduling.Policy": "of the whole cluster: pages for operators show it",
 }
 # Written by one piece of code and read by the same; no test needs one of its own.

@@ -1,6 +1,7 @@
 """One factory per model: each builds what the model demands, and nothing that surprises."""
 
 from tests.factories.scheduling import (
+    AdviceFactory,
     CycleFactory,
     DeviceHoldFactory,
     JobDependencyFactory,
@@ -13,7 +14,9 @@ from tests.factories.scheduling import (
     PlacementGpuFactory,
     PolicyFactory,
     PreemptionFactory,
+    QueueOrderFactory,
     ReservationFactory,
+    StartEstimateFactory,
 )
 from tests.factories.tenants import (
     ApiTokenFactory,
@@ -40,6 +43,7 @@ from tests.factories.topology import (
 )
 
 __all__ = [
+    "AdviceFactory",
     "ApiTokenFactory",
     "ClusterFactory",
     "CohortFactory",
@@ -62,6 +66,7 @@ __all__ = [
     "PolicyFactory",
     "PreemptionFactory",
     "PriorityClassFactory",
+    "QueueOrderFactory",
     "QuotaFactory",
     "QuotaGrantFactory",
     "QuotaRequestEventFactory",
@@ -69,6 +74,7 @@ __all__ = [
     "RackFactory",
     "ReservationFactory",
     "SignInLinkFactory",
+    "StartEstimateFactory",
     "StarterRuleFactory",
     "TenantFactory",
     "UserFactory",

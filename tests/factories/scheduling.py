@@ -4,6 +4,7 @@ import factory
 from factory.django import DjangoModelFactory
 
 from scheduling.models import (
+    Advice,
     Cycle,
     DeviceHold,
     Job,
@@ -16,7 +17,9 @@ from scheduling.models import (
     PlacementGpu,
     Policy,
     Preemption,
+    QueueOrder,
     Reservation,
+    StartEstimate,
 )
 from tests.factories.tenants import TenantFactory, UserFactory
 from tests.factories.topology import ClusterFactory, FlavorFactory, NodeFactory
@@ -170,3 +173,31 @@ class DeviceHoldFactory(DjangoModelFactory):
     node = factory.SubFactory(NodeFactory, cluster=factory.SelfAttribute("..job.cluster"))
     gpu = factory.LazyAttribute(lambda hold: hold.node.gpus.first())
     until = T0
+
+
+class QueueOrderFactory(DjangoModelFactory):
+    class Meta:
+        model = QueueOrder
+
+    cluster = factory.SubFactory(ClusterFactory)
+    at = T0
+
+
+class StartEstimateFactory(DjangoModelFactory):
+    class Meta:
+        model = StartEstimate
+
+    job = factory.SubFactory(JobFactory)
+    attempt = 0
+    made_at = T0
+
+
+class AdviceFactory(DjangoModelFactory):
+    class Meta:
+        model = Advice
+
+    job = factory.SubFactory(JobFactory)
+    cycle = 0
+    version = 0
+    checked_at = T0
+    checked_wall_at = T0
