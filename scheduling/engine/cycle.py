@@ -45,6 +45,21 @@ def plan_cycle(snapshot: Snapshot, policy: Policy) -> Plan:
     return Plan(snapshot.taken_at, tuple(cycle.decisions()))
 
 
+def verdict_on(snapshot: Snapshot, policy: Policy, job_id: int) -> Start | Hold:
+    """The verdict that `plan_cycle` gives one waiting job, save that a start is not yet grown.
+
+    Those decided after it are not looked at. Raises KeyError if it is not waiting.
+    """
+    cycle = _Cycle(snapshot, policy)
+    cycle.mend_broken_gangs()
+    for job in cycle.queue:
+        cycle.decide(job)
+        verdict = cycle.desk.decisions[-1]
+        if job.id == job_id and isinstance(verdict, Start | Hold):
+            return verdict
+    raise KeyError(f"job {job_id} is not waiting")
+
+
 class _Cycle:
     """The order of the steps; what they change lies on the desk."""
 

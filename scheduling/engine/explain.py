@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduling.engine.arrays import NEVER
-from scheduling.engine.cycle import plan_cycle
+from scheduling.engine.cycle import plan_cycle, verdict_on
 from scheduling.engine.horizon import duration_of
 from scheduling.engine.jobs import Access, Level, PendingJob
 from scheduling.engine.plan import Hold, Number, Plan, Reason, Reserve, Start
@@ -97,7 +97,7 @@ def with_change(snapshot: Snapshot, job_id: int, change: Change) -> Snapshot:
 def starts_with(snapshot: Snapshot, policy: Policy, job_id: int, change: Change) -> bool:
     """Whether the job starts now once it asks for what `change` says."""
     changed = with_change(snapshot, job_id, change)
-    return isinstance(_verdict(plan_cycle(changed, policy), job_id), Start)
+    return isinstance(verdict_on(changed, policy, job_id), Start)
 
 
 def _changes(snapshot: Snapshot, policy: Policy, job: PendingJob) -> Iterator[Change]:
@@ -105,8 +105,8 @@ def _changes(snapshot: Snapshot, policy: Policy, job: PendingJob) -> Iterator[Ch
     for candidates in (
         _fewer_members(job),
         _fewer_gpus(job),
-        _other_flavors(snapshot, job),
-        _higher_levels(job),
+        other_flavors(snapshot, job),
+        higher_levels(job),
         _shorter_walltimes(snapshot, policy, job),
         _preemptible(job),
     ):
@@ -129,13 +129,15 @@ def _fewer_gpus(job: PendingJob) -> Iterator[Change]:
             yield Change(ChangeKind.GPUS_PER_MEMBER, gpus)
 
 
-def _other_flavors(snapshot: Snapshot, job: PendingJob) -> Iterator[Change]:
+def other_flavors(snapshot: Snapshot, job: PendingJob) -> Iterator[Change]:
+    """One more flavor to accept, each that is not accepted yet."""
     for flavor in range(len(snapshot.flavors)):
         if job.flavors and flavor not in job.flavors:
             yield Change(ChangeKind.FLAVOR, flavor)
 
 
-def _higher_levels(job: PendingJob) -> Iterator[Change]:
+def higher_levels(job: PendingJob) -> Iterator[Change]:
+    """Wider domains to be content with, the closest first, and in the end any nodes."""
     if job.required is not None:
         for level in range(job.required + 1, len(Level)):
             yield Change(ChangeKind.LEVEL, Level(level).name.lower())
