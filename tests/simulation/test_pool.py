@@ -1,29 +1,16 @@
 """The textbook policies on one pool, worked out by hand; and the engine, which agrees with them."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from scheduling.engine.policy import Order, Policy
-from scheduling.simulation.metrics import fair_quotas, measure, percentile
-from scheduling.simulation.pool import PoolJob, PoolPolicy, run_pool
-from scheduling.simulation.replay import Site, run_engine
+from scheduling.simulation.pool import run_pool
+from scheduling.simulation.streams import NAMED_POLICIES
+from tests.simulation.streams import engine_starts, jobs_of, named, pool_starts
 
-POLICIES = {
-    PoolPolicy.FIFO: Policy(order=Order.FIFO, strict=True),
-    PoolPolicy.FIRSTFIT: Policy(order=Order.FIFO, reservations=0),
-    PoolPolicy.EASY: Policy(order=Order.FIFO, reservations=1),
-}
-
-
-def jobs_of(rows, tenants=""):
-    """Jobs of (submit, runtime, GPUs) or (submit, runtime, estimate, GPUs)."""
-    tenants = tenants or "a" * len(rows)
-    return [
-        PoolJob(submit=row[0], runtime=row[1], gpus=row[-1], estimate=row[-2], tenant=tenant)
-        for row, tenant in zip(rows, tenants, strict=True)
-    ]
-
+POOL_POLICIES = ["fifo", "firstfit", "easy", "expansion"]
 
 ONE = jobs_of(
     [(0, 60, 5), (0, 40, 2), (5, 30, 6), (6, 50, 1), (7, 100, 1), (8, 20, 2)], tenants="aaabbb"
@@ -59,49 +46,58 @@ IDS = [f"{name}, {policy}" for name, _, _, policy, _ in WORKED]
 
 @pytest.mark.parametrize(("_name", "jobs", "gpus", "policy", "want"), WORKED, ids=IDS)
 def test_the_pool_starts_jobs_as_worked_out_by_hand(_name, jobs, gpus, policy, want):
-    assert run_pool(jobs, gpus, PoolPolicy(policy)) == want
+    assert pool_starts(jobs, gpus, named(policy)) == want
 
 
 @pytest.mark.parametrize(("_name", "jobs", "gpus", "policy", "want"), WORKED, ids=IDS)
 def test_the_engine_starts_jobs_as_worked_out_by_hand(_name, jobs, gpus, policy, want):
-    starts = run_engine(jobs, Site(1, gpus), POLICIES[PoolPolicy(policy)], check=True)
-
-    assert starts == want
+    assert engine_starts(jobs, gpus, named(policy)) == want
 
 
-@pytest.mark.parametrize("policy", PoolPolicy)
-@pytest.mark.parametrize("seed", range(4))
-def test_pool_and_engine_agree_start_for_start(policy, seed):
+def drawn_jobs(seed):
     draw = random.Random(seed)  # noqa: S311 -- a stream that can be drawn again
-    jobs, now = [], 0
+    rows, now = [], 0
     for _ in range(60):
         now += draw.choice([0, 0, 5, 20])
         runtime = draw.randint(1, 90)
-        jobs.append(
-            PoolJob(now, runtime, draw.choice([1, 1, 2, 4, 8]), runtime * draw.choice([1, 1, 3]))
-        )
-
-    pool = run_pool(jobs, 8, policy)
-
-    assert run_engine(jobs, Site(1, 8), POLICIES[policy], check=True) == pool
+        rows.append((now, runtime, runtime * draw.choice([1, 1, 3]), draw.choice([1, 1, 2, 4, 8])))
+    return jobs_of(rows)
 
 
-def test_the_figures_of_a_run_are_those_worked_out_by_hand():
-    figures = measure(ONE, run_pool(ONE, 8, PoolPolicy.EASY), 8)
+@pytest.mark.parametrize("policy", POOL_POLICIES)
+@pytest.mark.parametrize("seed", range(4))
+def test_pool_and_engine_agree_start_for_start(policy, seed):
+    jobs = drawn_jobs(seed)
 
-    assert round(figures.wait.mean, 2) == 28.33
-    assert (figures.wait.p50, figures.wait.p99) == (0, 82)
-    assert (round(figures.completion.mean, 2), figures.completion.p99) == (78.33, 133)
-    assert round(figures.utilisation, 4) == 0.6696
-    assert round(figures.slowdown, 4) == 2.0439
-    assert round(figures.jain, 4) == 0.9571
-    assert {name: round(wait, 2) for name, wait in figures.wait_by_tenant.items()} == {
-        "a": 18.33,
-        "b": 38.33,
-    }
-    assert fair_quotas(ONE, 8) == {"a": 6, "b": 2}
+    assert engine_starts(jobs, 8, named(policy)) == pool_starts(jobs, 8, named(policy))
 
 
-@pytest.mark.parametrize(("percent", "want"), [(1, 10), (50, 20), (51, 30), (99, 40)])
-def test_percentiles_go_by_nearest_rank(percent, want):
-    assert percentile([10, 20, 30, 40], percent) == want
+@pytest.mark.parametrize("changes", [{"reservations": 0}, {"strict": True}, {"aging_walltime": 20}])
+def test_pool_and_engine_agree_on_the_knobs_of_the_expansion_order(changes):
+    jobs, policy = drawn_jobs(7), replace(named("expansion"), **changes)
+
+    assert pool_starts(jobs, 8, policy) != pool_starts(jobs, 8, named("expansion"))
+    assert engine_starts(jobs, 8, policy) == pool_starts(jobs, 8, policy)
+
+
+@pytest.mark.parametrize(
+    "policy", [Policy(order=Order.FAIR), Policy(order=Order.FIFO, reservations=2)]
+)
+def test_the_pool_refuses_what_only_the_engine_can_do(policy):
+    with pytest.raises(ValueError, match="a pool knows no order="):
+        run_pool([], 8, policy)
+
+
+def test_expansion_lets_short_jobs_pass_but_not_for_ever():
+    jobs = jobs_of([(0, 100, 8), (1, 999, 8), *[(95 + 10 * turn, 10, 8) for turn in range(99)]])
+
+    _, long, *short = pool_starts(jobs, 8, named("expansion"))
+
+    assert short[0] == 100
+    assert 100 < long < max(short)
+
+
+def test_the_names_stand_for_the_textbook_policies():
+    assert NAMED_POLICIES["fifo"] == Policy(order=Order.FIFO, strict=True)
+    assert NAMED_POLICIES["firstfit"] == Policy(order=Order.FIFO, reservations=0)
+    assert NAMED_POLICIES["easy"] == Policy(order=Order.FIFO, reservations=1)
