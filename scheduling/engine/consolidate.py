@@ -10,7 +10,7 @@ from scheduling.engine.arrays import NEVER, BoolArray
 from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.desk import Desk
 from scheduling.engine.fit import member_slots
-from scheduling.engine.gang import Place, place_gang, place_members, wish_of
+from scheduling.engine.gang import Place, fits_gang, place_gang, place_members, wish_of
 from scheduling.engine.horizon import duration_of
 from scheduling.engine.jobs import PendingJob, PlacedMember, RunningJob
 from scheduling.engine.ledger import Ledger
@@ -65,7 +65,7 @@ def _proposal(desk: Desk, job: PendingJob) -> Proposal | None:
     emptied = np.zeros(desk.fleet.nodes, dtype=np.bool_)
     moves: list[Move] = []
     lost = 0
-    while place_gang(ledger, job, place) is None:
+    while not fits_gang(ledger, job, place):
         cheapest = min(
             _ways(desk, ledger, job, place.allowed & ~emptied),
             key=lambda own: own[:2],

@@ -1,5 +1,6 @@
 """One cycle: a verdict for every waiting job of one cluster."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from scheduling.engine.charge import charges
@@ -8,7 +9,7 @@ from scheduling.engine.desk import Desk
 from scheduling.engine.diagnosis import Doctor, Numbers, Why
 from scheduling.engine.growing import Gang, gangs_in_order, missing_members, more_members
 from scheduling.engine.horizon import end_of
-from scheduling.engine.jobs import PendingJob, PlacedMember
+from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember
 from scheduling.engine.layouts import find_repartition
 from scheduling.engine.order import Queue
 from scheduling.engine.placing import Placer
@@ -149,41 +150,43 @@ class _Cycle:
         if index is None:
             self._add(Grow(gang.job.id, added))
             return
-        start = self.desk.decisions[index]
+        desk = self.desk
+        start = desk.decisions[index]
         members = tuple(
             sorted(gang.members + added, key=lambda member: (member.group, member.rank))
         )
         if isinstance(start, Start):
-            self.desk.decisions[index] = replace(
+            desk.decisions[index] = replace(
                 start,
                 members=members,
-                borrowed=self._borrows(gang.job.tenant, members, gang),
-                quality=quality_of(self.desk.fleet, gang.job, members),
+                borrowed=self._borrows(gang.job, charges(desk.fleet, gang.job, members)),
+                quality=quality_of(desk.fleet, gang.job, members),
             )
 
     def _start(self, job: PendingJob, members: Members) -> None:
         desk = self.desk
         ahead = bool(self._reserved_in(members))
-        desk.start(job, members)
+        used = desk.start(job, members)
         self._started[job.id] = len(desk.decisions)
-        gang = Gang(job, members, 0)
         self._add(
             Start(
                 job.id,
                 members,
-                borrowed=self._borrows(job.tenant, members, gang),
+                borrowed=self._borrows(job, used),
                 backfill=ahead,
                 quality=quality_of(desk.fleet, job, members),
             )
         )
         self.queue.started(job)
 
-    def _borrows(self, tenant: int, members: Members, gang: Gang) -> bool:
-        used = charges(self.desk.fleet, gang.job, members)
-        return any(self.desk.books.borrows(tenant, flavor) for flavor in used)
+    def _borrows(self, job: JobSpec, used: Mapping[int, int]) -> bool:
+        """Whether the tenant of `job` is above its nominal in a flavor that it uses."""
+        return any(self.desk.books.borrows(job.tenant, flavor) for flavor in used)
 
     def _reserved_in(self, members: Members) -> int:
         """How many reservations were made before in the flavors of these nodes."""
+        if not self.desk.promises.all:
+            return 0
         node_flavor = self.desk.snapshot.node_flavor
         flavors = {int(node_flavor[member.node]) for member in members}
         return count_reserved(self.desk, tuple(sorted(flavors)))

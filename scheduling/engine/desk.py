@@ -13,8 +13,16 @@ from scheduling.engine.fleet import Fleet
 from scheduling.engine.fragmentation import Mix
 from scheduling.engine.gang import amounts_of, wish_of
 from scheduling.engine.horizon import Horizon, Stay, duration_of, end_of
-from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember, RunningJob, ServiceClass
+from scheduling.engine.jobs import (
+    Access,
+    JobSpec,
+    PendingJob,
+    PlacedMember,
+    RunningJob,
+    ServiceClass,
+)
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.locality import Wish
 from scheduling.engine.plan import Decision, Reserve
 from scheduling.engine.policy import Packing, Policy
 from scheduling.engine.promises import Promise, Promises
@@ -27,7 +35,8 @@ class Claim:
     """What equal jobs of one tenant ask for. They share one claim, and quota treats them alike.
 
     kind: a number of those that fit into the same room, of whichever tenant. flavors: those it
-    accepts, best first. parts: the fewest parts of quota that it starts with.
+    accepts, best first. parts: the fewest parts of quota that it starts with; is_exact: the same
+    wherever it starts. wish: how close its members are to be.
     """
 
     kind: int
@@ -35,6 +44,8 @@ class Claim:
     flavors: tuple[int, ...]
     parts: int
     preemptible: bool
+    is_exact: bool
+    wish: Wish
 
 
 class Desk:
@@ -76,7 +87,7 @@ class Desk:
         self._raw = Ledger(self.fleet)
         self.soon = self._raw  # one and the same until something is on its way out, or kept
         self.books = Books(snapshot.quotas)
-        self.soon_books = self.books.fork()
+        self.soon_books = self.books  # as with the ledger
         self.horizon = Horizon(self.fleet, self._stays())
         for job in snapshot.running:
             self._leave(job, job.members if job.stopping else job.stopping_members)
@@ -125,6 +136,8 @@ class Desk:
             flavors=job.flavors or tuple(range(len(self.snapshot.flavors))),
             parts=least_parts(self.fleet, job),
             preemptible=job.preemptible,
+            is_exact=len(job.groups) == 1 and job.groups[0].request.kind == Access.WHOLE,
+            wish=wish_of(job, self.at),
         )
 
     def job(self, job_id: int) -> PendingJob:
@@ -190,25 +203,29 @@ class Desk:
         """When all that is told to stop now is gone at the latest."""
         return self.at + self.policy.max_grace
 
-    def start(self, job: PendingJob, members: tuple[PlacedMember, ...]) -> None:
-        """Give a waiting job its members."""
+    def start(self, job: PendingJob, members: tuple[PlacedMember, ...]) -> dict[int, int]:
+        """Give a waiting job its members. Returns what they cost: parts by flavor."""
         self.unkeep(job)
-        self.occupy(job, members, self.until(job))
+        used = self.occupy(job, members, self.until(job))
         if self.budget[job.tenant] < UNLIMITED:
             self.budget[job.tenant] -= self.budget_cost(job, members) or 0
+        return used
 
-    def occupy(self, job: JobSpec, members: Sequence[PlacedMember], end: int) -> None:
-        """Take room and quota for members of a job from now until `end`."""
+    def occupy(self, job: JobSpec, members: Sequence[PlacedMember], end: int) -> dict[int, int]:
+        """Take room and quota for members of a job from now until `end`; returns what they cost."""
         members = tuple(members)
+        used = charges(self.fleet, job, members)
         for ledger in self._ledgers():
             ledger.take(job, members)
-        for flavor, parts in charges(self.fleet, job, members).items():
+        for flavor, parts in used.items():
             self.books.charge(job.tenant, flavor, parts)
-            self.soon_books.charge(job.tenant, flavor, parts)
+            if self.soon_books is not self.books:
+                self.soon_books.charge(job.tenant, flavor, parts)
         if self.promises.all:
             self.promises.take(amounts_of(self.fleet, job, members), end, job.tenant)
         self.horizon.add(job, members, end)
         self.version += 1
+        return used
 
     def budget_cost(self, job: JobSpec, members: Iterable[PlacedMember]) -> int | None:
         """GPU-seconds that `job` may use at most; None without any limit of its run time."""
@@ -282,8 +299,9 @@ class Desk:
 
     def _ledgers(self) -> list[Ledger]:
         """Each ledger once, though some may be one and the same."""
-        ledgers = [self._raw, self.soon, self.ledger]
-        return [own for index, own in enumerate(ledgers) if own not in ledgers[:index]]
+        if self.soon is self._raw:
+            return [self._raw]
+        return [self._raw, self.soon] + [self.ledger] * (self.ledger is not self._raw)
 
     def _leave(self, job: RunningJob, members: tuple[PlacedMember, ...]) -> None:
         if not members:
@@ -297,6 +315,7 @@ class Desk:
     def _part_soon(self) -> None:
         if self.soon is self._raw:
             self.soon = self._raw.fork()
+            self.soon_books = self.books.fork()
 
     def _keep(self, held: HeldDevices) -> None:
         job = self.job(held.job)

@@ -3,31 +3,41 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from scheduling.engine.fit import fractions_by_gpu, shares_by_gpu, slice_rows
+from scheduling.engine.fleet import Fleet
 from scheduling.engine.jobs import Access, JobSpec, PlacedMember
 from scheduling.engine.ledger import WHOLE_MILLI, Ledger
+from scheduling.engine.locality import Seats
+
+
+@dataclass(frozen=True, slots=True)
+class FreeGpu:
+    """A whole free GPU of one node: its index, its NVLink island and its NUMA node."""
+
+    gpu: int
+    island: int
+    numa: int
 
 
 def with_devices(
-    ledger: Ledger, job: JobSpec, members: Sequence[PlacedMember]
+    ledger: Ledger, job: JobSpec, group: int, seats: Seats
 ) -> tuple[PlacedMember, ...]:
-    """The same members of one group, with devices of the nodes that they are on.
+    """Members of one group in ranks, on these nodes and on devices of theirs.
 
     The nodes have room for them; nothing is taken from the ledger.
     """
-    if not members:
-        return ()
-    request = job.groups[members[0].group].request
-    if request.kind == Access.NONE:
-        return tuple(members)
-    by_node: dict[int, list[PlacedMember]] = defaultdict(list)
-    for member in members:
-        by_node[member.node].append(member)
-    pick = _PICKS[request.kind]
-    return tuple(placed for node, own in by_node.items() for placed in pick(ledger, job, node, own))
+    request = job.groups[group].request
+    pick = _PICKS.get(request.kind)
+    members: list[PlacedMember] = []
+    for node, count in seats:
+        first = len(members)
+        bare = [PlacedMember(group, first + index, node) for index in range(count)]
+        members += pick(ledger, job, node, bare) if pick else bare
+    return tuple(members)
 
 
 def _pick_whole(
@@ -35,12 +45,26 @@ def _pick_whole(
 ) -> Iterable[PlacedMember]:
     count = job.groups[members[0].group].request.count
     free = free_gpus(ledger, job, node)
-    if job.island:
-        free = _one_island(free, count * len(members))
-    for member in members:
+    if ledger.fleet.is_uniform(node) or count * len(members) == len(free) == count:
+        chosen = [tuple(free[count * own : count * (own + 1)]) for own in range(len(members))]
+    else:
+        left = _with_links(ledger.fleet, free)
+        if job.island:
+            left = _one_island(left, count * len(members))
+        chosen = _one_after_another(left, [count] * len(members))
+    return [
+        PlacedMember(member.group, member.rank, node, gpus)
+        for member, gpus in zip(members, chosen, strict=True)
+    ]
+
+
+def _one_after_another(free: list[FreeGpu], counts: Sequence[int]) -> list[tuple[int, ...]]:
+    chosen = []
+    for count in counts:
         gpus = choose_gpus(free, count)
         free = [other for other in free if other.gpu not in gpus]
-        yield replace(member, gpus=gpus)
+        chosen.append(gpus)
+    return chosen
 
 
 def _pick_slices(
@@ -94,7 +118,7 @@ def _pick_fractions(
         yield replace(member, gpus=(gpu,))
 
 
-_PICKS = {
+_PICKS: Final = {
     Access.WHOLE: _pick_whole,
     Access.SLICE: _pick_slices,
     Access.SHARE: _pick_shares,
@@ -102,28 +126,19 @@ _PICKS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FreeGpu:
-    """A whole free GPU of one node: its index, its NVLink island and its NUMA node."""
-
-    gpu: int
-    island: int
-    numa: int
-
-
-def free_gpus(ledger: Ledger, job: JobSpec, node: int) -> list[FreeGpu]:
+def free_gpus(ledger: Ledger, job: JobSpec, node: int) -> list[int]:
     """The whole free GPUs of one node that `job` may have, in GPU order."""
-    snapshot = ledger.fleet.snapshot
-    own = slice(int(ledger.fleet.first_gpu[node]), int(ledger.fleet.first_gpu[node + 1]))
-    fits = ledger.fleet.exclusive[own] & (ledger.gpu_milli[own] == WHOLE_MILLI)
+    own = ledger.fleet.gpus_of(node)
+    gpus = slice(own.start, own.stop)
+    fits = ledger.fleet.exclusive[gpus] & (ledger.gpu_milli[gpus] == WHOLE_MILLI)
     if job.gpu_memory_mib:
-        fits = fits & (snapshot.gpu_memory_mib[own] >= job.gpu_memory_mib)
-    islands = snapshot.gpu_island[own].tolist()
-    numas = snapshot.gpu_numa[own].tolist()
-    return [
-        FreeGpu(own.start + index, islands[index], numas[index])
-        for index in np.flatnonzero(fits).tolist()
-    ]
+        fits = fits & (ledger.fleet.snapshot.gpu_memory_mib[gpus] >= job.gpu_memory_mib)
+    return [own.start + int(index) for index in fits.nonzero()[0]]
+
+
+def _with_links(fleet: Fleet, gpus: Sequence[int]) -> list[FreeGpu]:
+    island, numa = fleet.snapshot.gpu_island, fleet.snapshot.gpu_numa
+    return [FreeGpu(gpu, int(island[gpu]), int(numa[gpu])) for gpu in gpus]
 
 
 def _one_island(free: Sequence[FreeGpu], count: int) -> list[FreeGpu]:

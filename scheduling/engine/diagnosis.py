@@ -11,7 +11,7 @@ from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
 from scheduling.engine.desk import Claim, Desk
 from scheduling.engine.fit import member_slots
 from scheduling.engine.fleet import Fleet
-from scheduling.engine.gang import Place, place_gang, place_members, wish_of
+from scheduling.engine.gang import Place, fits_gang, place_gang, place_members
 from scheduling.engine.horizon import duration_of
 from scheduling.engine.jobs import Access, Group, JobSpec, Level, PendingJob, Request, ServiceClass
 from scheduling.engine.layouts import can_be_cut, profile_to_cut
@@ -124,8 +124,8 @@ class Doctor:
             if largest < job.gpu_memory_mib:
                 numbers = ("need", job.gpu_memory_mib), ("largest", largest)
                 return Reason.MEMORY_TOO_SMALL, numbers
-        place = Place(suitable, wish_of(job, self._desk.at))
-        if place_gang(self._empty, job, place) or can_be_cut(self._desk, job):
+        place = Place(suitable, self._desk.claim(job).wish)
+        if fits_gang(self._empty, job, place) or can_be_cut(self._desk, job):
             return None
         return Reason.NEVER_FITS, ()
 
@@ -140,7 +140,7 @@ class Doctor:
                     ("now", _largest_member(desk.ledger, job, group, allowed=open_now)),
                     ("level", Level.NODE.name.lower()),
                 )
-        required = wish_of(job, desk.at).required
+        required = desk.claim(job).wish.required
         level: Numbers = () if required is None else (("level", required.name.lower()),)
         return Reason.NEVER_FITS, (
             ("largest", most_members(self._empty, job, suitable, required=required)),
@@ -191,9 +191,9 @@ class Doctor:
         """What is wrong with the room there is; None if there is enough, promises apart."""
         desk = self._desk
         ledger, _ = desk.view(job)
-        wish = wish_of(job, desk.at)
+        wish = desk.claim(job).wish
         allowed = open_until(desk, job, flavors, desk.at)
-        if place_gang(ledger, job, Place(allowed, wish)) is not None:
+        if fits_gang(ledger, job, Place(allowed, wish)):
             return None
         anyhow = desk.open_nodes(job, flavors)
         members = place_gang(ledger, job, Place(anyhow, wish))
@@ -222,7 +222,7 @@ class Doctor:
         snapshot = self._desk.snapshot
         if snapshot.gpu_open.all() and snapshot.mig_open.all():
             return False
-        return place_gang(ledger.fork(self._repaired), job, place) is not None
+        return fits_gang(ledger.fork(self._repaired), job, place)
 
     def _in_turn(self, job: PendingJob, blocker: PendingJob | None) -> Why:
         """Why a job that there is room for is not let go ahead."""

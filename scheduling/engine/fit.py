@@ -15,17 +15,19 @@ def member_slots(ledger: Ledger, job: JobSpec, request: Request) -> IntArray:
     is asked elsewhere, save that nobody goes beside a job that bears no company.
     """
     fleet = ledger.fleet
-    vector = fleet.vector(request)
-    if vector is None:
+    amounts = fleet.amounts(request)
+    if amounts is None:
         return np.zeros(fleet.nodes, dtype=np.int64)
     slots: IntArray = _SLOTS[request.kind](ledger, job, request)
-    for resource in np.flatnonzero(vector):
-        np.minimum(slots, ledger.free[resource] // vector[resource], out=slots)
-    if job.service_class == ServiceClass.LATENCY_CRITICAL:
-        slots[ledger.crowd > 0] = 0
-    else:
-        slots[ledger.alone > 0] = 0
-    return np.maximum(slots, 0, out=slots)
+    for resource, amount in amounts:
+        np.minimum(slots, ledger.free[resource] // amount, out=slots)
+    if amounts:
+        np.maximum(slots, 0, out=slots)
+    critical = job.service_class == ServiceClass.LATENCY_CRITICAL
+    company = ledger.crowd if critical else ledger.alone
+    if company.any():
+        slots[company > 0] = 0
+    return slots
 
 
 def _anywhere(ledger: Ledger, job: JobSpec, request: Request) -> IntArray:
@@ -35,7 +37,7 @@ def _anywhere(ledger: Ledger, job: JobSpec, request: Request) -> IntArray:
 
 def _whole(ledger: Ledger, job: JobSpec, request: Request) -> IntArray:
     if not job.gpu_memory_mib and not job.island:
-        return ledger.whole // request.count
+        return ledger.whole // request.count if request.count > 1 else ledger.whole.copy()
     fleet = ledger.fleet
     free = ledger.whole_gpus() & fleet.large_enough(job)
     if not job.island:

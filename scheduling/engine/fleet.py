@@ -13,6 +13,7 @@ from topology.catalog.gpus import find_model
 from topology.catalog.mig import profiles
 
 SLICES_OF_A_BOARD: Final = 7
+Amounts = tuple[tuple[int, int], ...]
 
 
 class Fleet:
@@ -30,6 +31,7 @@ class Fleet:
         self.snapshot = snapshot
         self.nodes = len(snapshot.node_ids)
         self.first_gpu = np.searchsorted(snapshot.gpu_node, np.arange(self.nodes + 1))
+        self._first_gpu: list[int] = self.first_gpu.tolist()
         self.exclusive: BoolArray = snapshot.gpu_open & (snapshot.gpu_mode == GpuMode.EXCLUSIVE)
         self.hami: BoolArray = (
             snapshot.gpu_open & (snapshot.gpu_mode == GpuMode.HAMI) & (snapshot.gpu_memory_mib > 0)
@@ -41,6 +43,7 @@ class Fleet:
         self.kinds = self.milli_row + 1
         self.dearness = None
         self._vectors: dict[Request, IntArray | None] = {}
+        self._amounts: dict[int, tuple[Request, Amounts | None]] = {}
         self._suitable: dict[tuple[tuple[int, ...], ServiceClass], BoolArray] = {}
 
     @cached_property
@@ -106,7 +109,22 @@ class Fleet:
 
     def gpus_of(self, node: int) -> range:
         """Indexes of the GPUs of one node."""
-        return range(int(self.first_gpu[node]), int(self.first_gpu[node + 1]))
+        return range(self._first_gpu[node], self._first_gpu[node + 1])
+
+    def is_uniform(self, node: int) -> bool:
+        """Whether all GPUs of a node are in one NVLink island and on one NUMA node."""
+        return self._uniform[node]
+
+    @cached_property
+    def _uniform(self) -> list[bool]:
+        snapshot = self.snapshot
+        same_node = snapshot.gpu_node[1:] == snapshot.gpu_node[:-1]
+        same_island = snapshot.gpu_island[1:] == snapshot.gpu_island[:-1]
+        same_numa = snapshot.gpu_numa[1:] == snapshot.gpu_numa[:-1]
+        uniform = np.ones(self.nodes, dtype=np.bool_)
+        uniform[snapshot.gpu_node[1:][same_node & ~(same_island & same_numa)]] = False
+        flags: list[bool] = uniform.tolist()
+        return flags
 
     def per_node(self, gpus: BoolArray) -> IntArray:
         """How many of the marked GPUs each node has. gpus: (G,). Returns (N,)."""
@@ -125,6 +143,23 @@ class Fleet:
         if request not in self._vectors:
             self._vectors[request] = self._vector(request)
         return self._vectors[request]
+
+    def amounts(self, request: Request) -> Amounts | None:
+        """(resource, units) of what one member needs any of; None if no node here can have it.
+
+        Looked up by identity, which is quick; the request is kept, so that nothing takes its place.
+        """
+        known = self._amounts.get(id(request))
+        if known is None:
+            known = request, self._nonzero(self.vector(request))
+            self._amounts[id(request)] = known
+        return known[1]
+
+    @staticmethod
+    def _nonzero(vector: IntArray | None) -> Amounts | None:
+        if vector is None:
+            return None
+        return tuple((row, amount) for row, amount in enumerate(vector.tolist()) if amount)
 
     def _vector(self, request: Request) -> IntArray | None:
         asked = {

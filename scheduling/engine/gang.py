@@ -11,7 +11,7 @@ from scheduling.engine.fit import member_slots
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.jobs import Access, JobSpec, Level, PlacedMember, Request
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.locality import ANYWHERE, Room, Wish, spread
+from scheduling.engine.locality import ANYWHERE, Room, Seats, Wish, has_home, spread
 
 CPU_BITS = 24
 """Room is compared by free GPUs first; so many bits below them hold the free CPU."""
@@ -68,11 +68,26 @@ def amounts_of(fleet: Fleet, job: JobSpec, members: Sequence[PlacedMember]) -> I
 
 def place_gang(ledger: Ledger, job: JobSpec, place: Place) -> tuple[PlacedMember, ...] | None:
     """The members that `job` starts with at least, by group and rank; None if they do not fit."""
+    if len(job.groups) == 1 and job.min_members <= job.groups[0].max_member:
+        return _place_group(ledger, job, (0, job.min_members), place=place)
     for counts in minimum_counts(job):
         members = place_members(ledger, job, counts, place=place)
         if members is not None:
             return members
     return None
+
+
+def fits_gang(ledger: Ledger, job: JobSpec, place: Place) -> bool:
+    """Whether `place_gang` would find a place, without choosing one where that can be said."""
+    if len(job.groups) > 1:
+        return place_gang(ledger, job, place) is not None
+    count = job.min_members
+    if count > job.groups[0].max_member:
+        return False
+    slots = place.open_slots(ledger, job, 0)
+    if int(slots.sum()) < count:
+        return False
+    return has_home(Room(ledger.fleet, slots, slots), count, place.wish)
 
 
 def minimum_counts(job: JobSpec) -> Iterator[tuple[int, ...]]:
@@ -153,10 +168,10 @@ def _place_group(
     if int(slots.sum()) < count:
         return None
     left = room_left(ledger, job.groups[group].request)
-    per_node = spread(Room(ledger.fleet, slots, left), count, place.wish)
-    if per_node is None:
+    seats = spread(Room(ledger.fleet, slots, left), count, place.wish)
+    if seats is None:
         return None
-    return with_devices(ledger, job, _ranked(ledger, group, per_node))
+    return with_devices(ledger, job, group, _by_closeness(ledger, seats))
 
 
 def room_left(ledger: Ledger, request: Request) -> IntArray:
@@ -182,13 +197,13 @@ def room_left(ledger: Ledger, request: Request) -> IntArray:
     return left
 
 
-def _ranked(ledger: Ledger, group: int, per_node: IntArray) -> list[PlacedMember]:
-    """Members in ranks such that neighbours share the closest domain."""
-    nodes = np.flatnonzero(per_node)
-    if len(nodes) > 1:
-        nodes = nodes[np.lexsort(ledger.fleet.snapshot.node_domain[:, nodes])]
-    seats = np.repeat(nodes, per_node[nodes]).tolist()
-    return [PlacedMember(group, rank, node) for rank, node in enumerate(seats)]
+def _by_closeness(ledger: Ledger, seats: Seats) -> Seats:
+    """The seats in such an order that neighbours share the closest domain."""
+    if len(seats) == 1:
+        return seats
+    seats = sorted(seats)
+    domains = ledger.fleet.snapshot.node_domain[:, [node for node, _ in seats]]
+    return [seats[index] for index in np.lexsort(domains).tolist()]
 
 
 def wish_of(job: JobSpec, at: int) -> Wish:

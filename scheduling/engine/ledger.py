@@ -11,13 +11,25 @@ import numpy as np
 
 from scheduling.engine.arrays import BoolArray, IntArray, read_only
 from scheduling.engine.fleet import Fleet
-from scheduling.engine.jobs import Access, JobSpec, PlacedMember, Request, ServiceClass
+from scheduling.engine.jobs import (
+    Access,
+    JobSpec,
+    PlacedMember,
+    Request,
+    RunningJob,
+    ServiceClass,
+)
 
 WHOLE_MILLI = 1000
 
 
 class Ledger:
-    """Free amounts of nodes and devices, forked for every what-if."""
+    """Free amounts of nodes and devices, forked for every what-if. All arrays are read-only views.
+
+    free: (R, N) units of node resources. whole: (N,) whole free GPUs that may be handed out.
+    gpu_milli, gpu_memory: (G,) thousandths and MiB free. crowd, alone: (N,) members on each node,
+    and those of them that bear nobody beside them.
+    """
 
     __slots__ = (
         "_alone",
@@ -28,7 +40,13 @@ class Ledger:
         "_mig",
         "_slots",
         "_whole",
+        "alone",
+        "crowd",
         "fleet",
+        "free",
+        "gpu_memory",
+        "gpu_milli",
+        "whole",
     )
 
     def __init__(self, fleet: Fleet) -> None:
@@ -40,31 +58,19 @@ class Ledger:
         self._mig = snapshot.mig_free.copy()
         self._slots = snapshot.slot_free.copy()
         self._whole = _whole_free(fleet, self._gpu_milli)
-        self._crowd = np.zeros(fleet.nodes, dtype=np.int64)
-        self._alone = np.zeros(fleet.nodes, dtype=np.int64)
-        for job in snapshot.running:
-            for member in job.members:
-                self._seat(job, member.node, 1)
+        self._crowd = _members_on(fleet, snapshot.running)
+        critical = [job for job in snapshot.running if _bears_nobody(job)]
+        self._alone = _members_on(fleet, critical)
+        self._show()
 
-    @property
-    def free(self) -> IntArray:
-        """(R, N) units of node resources, read-only."""
-        return read_only(self._free)
-
-    @property
-    def whole(self) -> IntArray:
-        """(N,) whole free GPUs that may be handed out, read-only."""
-        return read_only(self._whole)
-
-    @property
-    def gpu_milli(self) -> IntArray:
-        """(G,) thousandths free, read-only."""
-        return read_only(self._gpu_milli)
-
-    @property
-    def gpu_memory(self) -> IntArray:
-        """(G,) MiB free, read-only."""
-        return read_only(self._gpu_memory)
+    def _show(self) -> None:
+        """Let others see the arrays, which from now on are only changed in place."""
+        self.free = read_only(self._free)
+        self.whole = read_only(self._whole)
+        self.gpu_milli = read_only(self._gpu_milli)
+        self.gpu_memory = read_only(self._gpu_memory)
+        self.crowd = read_only(self._crowd)
+        self.alone = read_only(self._alone)
 
     @property
     def instances(self) -> BoolArray:
@@ -75,16 +81,6 @@ class Ledger:
     def slots(self) -> BoolArray:
         """(S,) share slots that are free and may be handed out."""
         return self._slots & self.fleet.slots
-
-    @property
-    def crowd(self) -> IntArray:
-        """(N,) members on each node, read-only."""
-        return read_only(self._crowd)
-
-    @property
-    def alone(self) -> IntArray:
-        """(N,) members on each node that bear nobody beside them, read-only."""
-        return read_only(self._alone)
 
     def whole_gpus(self) -> BoolArray:
         """(G,) whole free GPUs that may be handed out."""
@@ -122,16 +118,17 @@ class Ledger:
         twin._crowd = self._crowd.copy()
         twin._alone = self._alone.copy()
         twin._whole = self._whole.copy() if fleet is None else _whole_free(fleet, self._gpu_milli)
+        twin._show()
         return twin
 
     def cap(self, other: Self) -> None:
         """Let nothing be free that is not free in `other` as well."""
-        self._free = np.minimum(self._free, other.free)
-        self._gpu_milli = np.minimum(self._gpu_milli, other.gpu_milli)
-        self._gpu_memory = np.minimum(self._gpu_memory, other.gpu_memory)
-        self._mig = self._mig & other.instances
-        self._slots = self._slots & other.slots
-        self._whole = _whole_free(self.fleet, self._gpu_milli)
+        np.minimum(self._free, other.free, out=self._free)
+        np.minimum(self._gpu_milli, other.gpu_milli, out=self._gpu_milli)
+        np.minimum(self._gpu_memory, other.gpu_memory, out=self._gpu_memory)
+        self._mig &= other.instances
+        self._slots &= other.slots
+        self._whole[:] = _whole_free(self.fleet, self._gpu_milli)
 
     def give_back(self, freed: "Freed") -> None:
         """Take back what many members hold, at once."""
@@ -143,15 +140,13 @@ class Ledger:
         np.add.at(self._gpu_memory, freed.gpu, freed.gpu_memory_mib)
         self._mig[freed.instance] = True
         self._slots[freed.slot] = True
-        self._whole = _whole_free(self.fleet, self._gpu_milli)
+        self._whole[:] = _whole_free(self.fleet, self._gpu_milli)
 
     def take(self, job: JobSpec, members: Iterable[PlacedMember]) -> None:
         """Give members what they ask for. Raises AssertionError if anything of it is not free."""
         for member in members:
             self._move(job.groups[member.group].request, member, -1)
             self._seat(job, member.node, 1)
-            if (self._free[:, member.node] < 0).any():
-                raise AssertionError("took more than was free")
 
     def release(self, job: JobSpec, members: Iterable[PlacedMember]) -> None:
         """Take back what members hold."""
@@ -163,17 +158,18 @@ class Ledger:
         """Let nothing of a GPU be free: it is about to be cut anew."""
         self._gpu_milli[gpu] = 0
         self._mig[self.fleet.snapshot.mig_gpu == gpu] = False
-        self._whole = _whole_free(self.fleet, self._gpu_milli)
+        self._whole[:] = _whole_free(self.fleet, self._gpu_milli)
 
     def _seat(self, job: JobSpec, node: int, sign: int) -> None:
         self._crowd[node] += sign
-        if job.service_class == ServiceClass.LATENCY_CRITICAL:
+        if _bears_nobody(job):
             self._alone[node] += sign
 
     def _move(self, request: Request, member: PlacedMember, sign: int) -> None:
-        vector = self.fleet.vector(request)
-        if vector is not None and vector.any():
-            self._free[:, member.node] += sign * vector
+        for resource, amount in self.fleet.amounts(request) or ():
+            self._free[resource, member.node] += sign * amount
+            if self._free[resource, member.node] < 0 and sign < 0:
+                raise AssertionError("took more than was free")
         milli = request.gpu_milli if request.kind == Access.FRACTION else WHOLE_MILLI
         for gpu in member.gpus:
             before = int(self._gpu_milli[gpu])
@@ -203,6 +199,16 @@ class Freed:
     gpu_memory_mib: IntArray
     instance: IntArray
     slot: IntArray
+
+
+def _bears_nobody(job: JobSpec) -> bool:
+    return job.service_class == ServiceClass.LATENCY_CRITICAL
+
+
+def _members_on(fleet: Fleet, jobs: Iterable[RunningJob]) -> IntArray:
+    """(N,) members of the jobs on each node."""
+    nodes = [member.node for job in jobs for member in job.members]
+    return np.bincount(np.array(nodes, dtype=np.int64), minlength=fleet.nodes)
 
 
 def _flip(flags: BoolArray, row: int, *, free: bool) -> None:

@@ -24,6 +24,8 @@ class Wish:
 
 
 ANYWHERE: Final = Wish()
+Seats = list[tuple[int, int]]
+"""Places, nodes as a rule, each with a number of members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +37,30 @@ class Room:
     left: IntArray
 
 
-def spread(room: Room, count: int, wish: Wish) -> IntArray | None:
-    """Members per node (N,) for `count` equal members, or None if they do not fit as required."""
-    if int(room.slots.sum()) < count:
-        return None
+def spread(room: Room, count: int, wish: Wish) -> Seats | None:
+    """(node, members) for `count` equal members, in any order; None if they do not fit as required.
+
+    The nodes have slots for them in all.
+    """
     if wish.preferred == Level.NODE:
-        enough = np.flatnonzero(room.slots >= count)
+        enough = (room.slots >= count).nonzero()[0]
         if len(enough):
-            members = np.zeros_like(room.slots)
-            members[enough[np.argmin(room.left[enough])]] = count
-            return members
-    nodes = np.flatnonzero(room.slots)
+            return [(int(enough[room.left[enough].argmin()]), count)]
+    nodes = room.slots.nonzero()[0]
     home = _home(room, nodes, count, wish)
-    if home is None:
-        return None
-    members = np.zeros_like(room.slots)
-    _fill(room, home, count, wish.preferred, members)
-    return members
+    return None if home is None else _fill(room, home, count, wish.preferred)
+
+
+def has_home(room: Room, count: int, wish: Wish) -> bool:
+    """Whether `spread` would find room, without looking for the best."""
+    top = wish.required
+    if top is None:
+        return True
+    return any(
+        np.bincount(room.fleet.domains(level), weights=room.slots).max() >= count
+        for level in reversed(Level)
+        if min(wish.preferred, top) <= level <= top
+    )
 
 
 def _home(room: Room, nodes: IntArray, count: int, wish: Wish) -> IntArray | None:
@@ -100,20 +109,22 @@ def _first_of(domain: IntArray) -> IntArray:
     return first
 
 
-def _fill(room: Room, nodes: IntArray, count: int, level: Level, members: IntArray) -> None:
+def _fill(room: Room, nodes: IntArray, count: int, level: Level) -> Seats:
     """Put `count` members on `nodes`, in as few domains of `level` as possible, then below it."""
     if level == Level.NODE:
-        for index, amount in _fewest(room.slots[nodes], room.left[nodes], count):
-            members[nodes[index]] += amount
-        return
+        fewest = _fewest(room.slots[nodes], room.left[nodes], count)
+        return [(int(nodes[index]), amount) for index, amount in fewest]
     names, domain = np.unique(room.fleet.domains(level)[nodes], return_inverse=True)
     sums = np.bincount(domain, weights=room.slots[nodes], minlength=len(names)).astype(np.int64)
     left = np.bincount(domain, weights=room.left[nodes], minlength=len(names)).astype(np.int64)
-    for index, amount in _fewest(sums, left, count):
-        _fill(room, nodes[domain == index], amount, Level(level - 1), members)
+    return [
+        seat
+        for index, amount in _fewest(sums, left, count)
+        for seat in _fill(room, nodes[domain == index], amount, Level(level - 1))
+    ]
 
 
-def _fewest(slots: IntArray, left: IntArray, count: int) -> list[tuple[int, int]]:
+def _fewest(slots: IntArray, left: IntArray, count: int) -> Seats:
     """(index, members) of as few places as hold `count`: the largest, the last one the tightest."""
     falling = np.lexsort((np.arange(len(slots)), left, -slots))
     held = np.cumsum(slots[falling])

@@ -1,26 +1,23 @@
 """Whether a job can start now, and where: room, quota, windows, and what is promised to others."""
 
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 
 from scheduling.engine.access import open_until, tiers, within_quota
 from scheduling.engine.arrays import NEVER, IntArray
 from scheduling.engine.desk import Desk
-from scheduling.engine.gang import Place, amounts_of, place_gang, wish_of
-from scheduling.engine.jobs import Access, PendingJob, PlacedMember
+from scheduling.engine.gang import Place, amounts_of, fits_gang, place_gang
+from scheduling.engine.jobs import PendingJob, PlacedMember
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.promises import Promise, nodes_of
 from scheduling.engine.quota import AnyBooks
 from scheduling.engine.reserve import move_promises
+from scheduling.engine.snapshot import UNKNOWN
 
 Members = tuple[PlacedMember, ...]
 Attempt = tuple[tuple[tuple[int, ...], ...], int, int]
 """Sets of flavors with quota, kind of demand, tenant."""
-
-_EXACT: Final = {Access.WHOLE, Access.NONE}
-"""Access that costs the same on all devices."""
 
 
 @dataclass(slots=True)
@@ -66,8 +63,8 @@ class Placer:
         if self._is_known_full(job):
             return True
         desk = self._desk
-        place = Place(desk.open_nodes(job, ()), wish_of(job, desk.at))
-        if place_gang(desk.ledger, job, place) is not None:
+        place = Place(desk.open_nodes(job, ()), desk.claim(job).wish)
+        if fits_gang(desk.ledger, job, place):
             return False
         self._memory.full.add(desk.kind(job))
         return True
@@ -84,9 +81,9 @@ class Placer:
     def _attempt(self, job: PendingJob, books: AnyBooks) -> Attempt:
         """What an attempt depends on: of the tenant only if its quota or a block may decide."""
         desk = self._desk
-        exact = all(group.request.kind in _EXACT for group in job.groups)
-        tenant = -1 if exact and not desk.snapshot.blocks else job.tenant
-        return tiers(desk, job, books), desk.kind(job), tenant
+        claim = desk.claim(job)
+        tenant = UNKNOWN if claim.is_exact and not desk.snapshot.blocks else job.tenant
+        return tiers(desk, job, books), claim.kind, tenant
 
     def find_on(
         self, ledger: Ledger, job: PendingJob, books: AnyBooks, *, start: int | None = None
@@ -97,12 +94,11 @@ class Placer:
         move to other nodes, at the same instants.
         """
         desk = self._desk
-        wish = wish_of(job, desk.at)
+        claim, end = desk.claim(job), desk.until(job, start=start)
         for flavors in tiers(desk, job, books):
-            at = desk.at if start is None else start
-            place = Place(open_until(desk, job, flavors, at), wish)
+            place = Place(desk.open_until(job, flavors, end), claim.wish)
             members = self._beside_promises(ledger, job, place, start=start)
-            if members is not None and within_quota(desk, job, members, books):
+            if members is not None and (claim.is_exact or within_quota(desk, job, members, books)):
                 return members
         return None
 
@@ -150,8 +146,8 @@ def blocking_promise(desk: Desk, job: PendingJob, ledger: Ledger) -> Promise | N
     met = desk.promises.against(desk.until(job), job.tenant)
     for promise in met:
         place = Place(
-            open_until(desk, job, (), desk.at), wish_of(job, desk.at), within=promise.spare
+            open_until(desk, job, (), desk.at), desk.claim(job).wish, within=promise.spare
         )
-        if place_gang(ledger, job, place) is None:
+        if not fits_gang(ledger, job, place):
             return promise
     return met[0] if met else None

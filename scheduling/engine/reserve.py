@@ -8,7 +8,7 @@ import numpy as np
 from scheduling.engine.access import open_until, tiers
 from scheduling.engine.arrays import NEVER
 from scheduling.engine.desk import Desk
-from scheduling.engine.gang import Place, amounts_of, place_gang, wish_of
+from scheduling.engine.gang import Place, amounts_of, fits_gang, place_gang, wish_of
 from scheduling.engine.horizon import duration_of
 from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember
 from scheduling.engine.plan import Reserve
@@ -70,10 +70,10 @@ def waits_for(desk: Desk, job: PendingJob) -> int | None:
     """The job that never ends whose end would make room for `job` at last; None if none would."""
     ends = desk.horizon.ends()
     ledger = desk.horizon.at(desk.soon, ends[-1] if ends else desk.at)
-    place = Place(desk.open_nodes(job, ()), wish_of(job, desk.at))
+    place = Place(desk.open_nodes(job, ()), desk.claim(job).wish)
     for stay in desk.horizon.endless():
         ledger.release(stay.job, stay.members)
-        if place_gang(ledger, job, place) is not None:
+        if fits_gang(ledger, job, place):
             return stay.job.id
     return None
 
@@ -125,10 +125,10 @@ def _first_fitting(
     desk: Desk, job: PendingJob, flavors: tuple[int, ...], ends: list[int]
 ) -> int | None:
     """The first of `ends` by which enough is free, promises and windows apart: more comes free."""
-    place = Place(desk.open_nodes(job, flavors), wish_of(job, desk.at))
+    place = Place(desk.open_nodes(job, flavors), desk.claim(job).wish)
 
     def fits(instant: int) -> bool:
-        return place_gang(desk.horizon.at(desk.soon, instant), job, place) is not None
+        return fits_gang(desk.horizon.at(desk.soon, instant), job, place)
 
     if not ends or not fits(ends[-1]):
         return None
@@ -159,12 +159,14 @@ def _members_at(
     allowed = open_until(desk, job, flavors, instant)
     if not allowed.any():
         return None
-    return place_gang(ledger, job, Place(allowed, wish_of(job, desk.at), within))
+    return place_gang(ledger, job, Place(allowed, desk.claim(job).wish, within))
 
 
 def count_reserved(desk: Desk, flavors: tuple[int, ...]) -> int:
     """Reservations of jobs so far in the flavor, of these, that has the most."""
     most = 0
+    if not desk.promises.all:
+        return most
     node_flavor = desk.snapshot.node_flavor
     owned = [promise for promise in desk.promises.all if promise.owner is not None]
     queues = [np.unique(node_flavor[promise.amounts.any(axis=0)]) for promise in owned]

@@ -9,6 +9,7 @@ from scheduling.engine.snapshot import PARTS_PER_GPU, UNKNOWN, Snapshot
 
 MILLI = 1000
 NOTHING = Fraction(0)
+NO_SHARE = 0.0, NOTHING
 Path = tuple[tuple[float, Fraction], ...]
 
 
@@ -34,12 +35,15 @@ class Shares:
         the largest part of the capacity that it uses.
         """
         extra = extra or {}
-        flavors = range(len(self._capacity))
-        present = max(self._part(row, flavor, extra.get(flavor, 0)) for flavor in flavors)
+        present = NOTHING
+        for flavor in range(len(self._capacity)):
+            part = self._part(row, flavor, extra.get(flavor, 0))
+            if part is not NOTHING:
+                present = max(present, part)
         if self._history_milli:
             present += self._past_of(row) * self._history_milli / MILLI
         weight = self._weight[row]
-        return present if weight == 1 else present / weight
+        return present if weight == 1 or present is NOTHING else present / weight
 
     def path(self, tenant: int, flavor: int, parts: int) -> Path:
         """Shares, with `parts` more of a flavor, from the topmost cohort down to `tenant`.
@@ -62,6 +66,8 @@ class Shares:
 
     def _pair(self, share: Fraction) -> tuple[float, Fraction]:
         """One and the same object for equal shares, which Python then finds equal at once."""
+        if share is NOTHING:
+            return NO_SHARE
         return self._pairs.setdefault(share, (float(share), share))
 
     def _part(self, row: int, flavor: int, extra: int) -> Fraction:

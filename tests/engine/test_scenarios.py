@@ -160,6 +160,25 @@ SCENARIOS = {
         """,
         ["hold J making_room until=+5m victims=R"],
     ),
+    "what the quota of one tenant refuses is not refused to another": (
+        """
+        node a 2xA100
+        cohort lab
+        tenant A cohort=lab quota=A100:0+0
+        tenant B
+        run over 1x1 on 1@a tenant=A limit=2h
+        job wide 1x2 tenant=B walltime=1h
+        job poor 1x0 tenant=A walltime=3h
+        job rich 1x0 tenant=B walltime=3h
+        policy order=fifo
+        """,
+        [
+            "reserve wide +120m 2@a",
+            "hold wide no_room missing=1",
+            "hold poor would_delay job=wide at=+120m",
+            "start rich 1@a backfill",
+        ],
+    ),
 }
 
 
