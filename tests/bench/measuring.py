@@ -32,6 +32,13 @@ def _times(work, rounds):
     return times
 
 
+def timed(work):
+    """(what `work` returns, CPU seconds that it takes), done once: for what takes minutes."""
+    began = time.process_time()
+    done = work()
+    return done, time.process_time() - began
+
+
 def exponent(sizes, seconds):
     """The power of its size that a cost grows with: the slope of a line through the logarithms."""
     slope, _ = np.polyfit([math.log(own) for own in sizes], [math.log(own) for own in seconds], 1)
