@@ -43,12 +43,13 @@ PHASE = {
 
 def make_scene():
     """Two tenants, twelve nodes of three models; `mei` leads, `omar` works, `root` operates."""
+    wall = timezone.now()
     cluster = ClusterFactory(
         slug="demo",
         name="Demo",
         is_simulated=True,
         clock_at=NOON,
-        clock_wall_at=timezone.now(),
+        clock_wall_at=wall,
         clock_speed=60,
         planned_at=NOON - timedelta(seconds=20),
     )
@@ -61,6 +62,7 @@ def make_scene():
     jobs = _jobs(cluster, language, vision, people, nodes)
     return SimpleNamespace(
         cluster=cluster,
+        wall=wall,
         flavors=flavors,
         nodes=nodes,
         jobs=jobs,

@@ -88,7 +88,10 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "portal.site.context.page",
             ],
-            "libraries": {"jobs": "scheduling.web.tags"},
+            "libraries": {
+                "jobs": "scheduling.web.tags",
+                "quotas": "scheduling.web.quota.tags",
+            },
         },
     },
 ]

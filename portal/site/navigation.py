@@ -32,16 +32,30 @@ _SECTIONS = (
             (_("New job"), "job-new", "", "plus"),
         ),
     ),
-    (_("Quota"), ((_("Tenants"), "quota", "", "quota"),)),
-    (_("Cluster"), ((_("Map"), "cluster-map", "", "cluster"),)),
+    (
+        _("Quota"),
+        (
+            (_("Tenants"), "quota", "", "quota"),
+            (_("Requests"), "quota-requests", "", "inbox"),
+        ),
+    ),
+    (
+        _("Cluster"),
+        (
+            (_("Map"), "cluster-map", "", "cluster"),
+            (_("Calendar"), "calendar", "", "calendar"),
+        ),
+    ),
 )
+_FOR_OPERATORS = ((_("Admin"), ((_("Approvals"), "approvals", "", "check"),)),)
 
 
 def sections_for(request: HttpRequest) -> tuple[Section, ...]:
     """The rail, with the item of this page marked; deeper pages mark the list they hang in."""
+    sections = _SECTIONS + (_FOR_OPERATORS if request.user.is_operator else ())
     return tuple(
         Section(label, tuple(_item(request, *parts) for parts in items))
-        for label, items in _SECTIONS
+        for label, items in sections
     )
 
 
@@ -49,7 +63,17 @@ def _item(request: HttpRequest, label: Promise, name: str, query: str, icon: str
     return Item(label, reverse(name) + query, icon, _is_here(request, name, query))
 
 
-_PARENTS = {"job": "job-list", "job-cancel": "job-list", "node": "cluster-map", "tenant": "quota"}
+_PARENTS = {
+    "job": "job-list",
+    "job-cancel": "job-list",
+    "node": "cluster-map",
+    "tenant": "quota",
+    "memberships": "quota",
+    "membership-remove": "quota",
+    "quota-request": "quota-requests",
+    "quota-request-new": "quota-requests",
+    "quota-request-edit": "quota-requests",
+}
 
 
 def _is_here(request: HttpRequest, name: str, query: str) -> bool:

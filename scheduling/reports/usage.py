@@ -8,7 +8,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet, S
 from django.db.models.functions import Coalesce, Greatest, Least
 
 from scheduling.models import Member, Placement
-from tenants.models import User
+from tenants.models import Tenant, User
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,25 @@ def usage_by_tenant(user: User, *, since: datetime, until: datetime) -> list[Ten
     return sorted(rows, key=lambda row: (-row.held_gpu_seconds, row.tenant))
 
 
+def held_by_flavor(tenant: Tenant, *, since: datetime, until: datetime) -> dict[str, int]:
+    """GPU-seconds that `tenant` held inside [since, until), by the flavor's name. One query.
+
+    since, until: cluster clock. Standby jobs are not charged, and not counted.
+    """
+    placements = Placement.objects.filter(job__tenant=tenant, job__is_standby=False)
+    ends = ("bound_at", "released_at")
+    return _seconds(placements, ends, since=since, until=until, by="node__flavor__name")
+
+
 def _seconds(
-    rows: QuerySet[Any], ends: tuple[str, str], *, since: datetime, until: datetime
+    rows: QuerySet[Any],
+    ends: tuple[str, str],
+    *,
+    since: datetime,
+    until: datetime,
+    by: str = "job__tenant__slug",
 ) -> dict[str, int]:
-    """GPU-seconds by tenant that lie between two columns of `rows` and inside [since, until)."""
+    """GPU-seconds, `by` what, that lie between two columns of `rows` inside [since, until)."""
     begin, end = ends
     count = F("member_count") if rows.model is Placement else Value(1)
     still = Coalesce(F(end), Value(until))
@@ -53,7 +68,7 @@ def _seconds(
     sums = (
         rows.filter(Q(**{f"{begin}__lt": until}))
         .filter(Q(**{f"{end}__gt": since}) | Q(**{f"{end}__isnull": True}))
-        .values("job__tenant__slug")
+        .values(by)
         .annotate(total=Sum(gpu_time))
     )
-    return {row["job__tenant__slug"]: round(row["total"].total_seconds()) for row in sums}
+    return {row[by]: round(row["total"].total_seconds()) for row in sums}

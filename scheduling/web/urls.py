@@ -1,6 +1,6 @@
-from django.urls import path
+from django.urls import include, path
 
-from scheduling.web import cluster, job, jobs, new_job, queue, quota
+from scheduling.web import cluster, job, jobs, new_job, queue
 
 urlpatterns = [
     path("jobs/", jobs.job_list, name="job-list"),
@@ -8,8 +8,7 @@ urlpatterns = [
     path("jobs/<str:public_id>/", job.job_page, name="job"),
     path("jobs/<str:public_id>/cancel/", job.job_cancel, name="job-cancel"),
     path("queue/", queue.queue, name="queue"),
-    path("quota/", quota.quota, name="quota"),
-    path("tenants/<slug:slug>/", quota.tenant_page, name="tenant"),
+    path("", include("scheduling.web.quota.urls")),
     path("cluster/", cluster.cluster_map, name="cluster-map"),
     path("cluster/nodes/<str:name>/", cluster.node_page, name="node"),
 ]

@@ -94,6 +94,21 @@ def submit_request(
 
 
 @transaction.atomic
+def file_request(
+    wish: QuotaWish, *, tenant: Tenant, by: User, at: datetime, draft: QuotaRequest | None = None
+) -> QuotaRequest:
+    """Write and submit in one: both are in the database or neither. Raises as both do.
+
+    draft: the one to write anew, where there is one.
+    """
+    if draft is None:
+        draft = draft_request(wish, tenant=tenant, by=by, at=at)
+    else:
+        change_draft(draft, wish, by=by)
+    return submit_request(draft, by=by, at=at)
+
+
+@transaction.atomic
 def answer_question(
     request: QuotaRequest, answer: str, *, by: User, at: datetime, seen: int | None = None
 ) -> None:

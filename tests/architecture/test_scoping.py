@@ -18,6 +18,7 @@ from tests.factories import (
     MembershipFactory,
     NodeFactory,
     QuotaFactory,
+    QuotaRequestFactory,
     TenantFactory,
     UserFactory,
 )
@@ -28,7 +29,7 @@ BACKOFFICE = "backoffice/"
 
 # Ids of things that belong to one tenant or one person: by parameter, and by route where two
 # things share a parameter's name.
-THEIRS = {"public_id", "slug", "prefix", "pk"}
+THEIRS = {"public_id", "slug", "prefix", "pk", "number", "username"}
 # Parameters that name what everybody may know of, or nothing at all.
 EVERYBODYS = {
     "cluster": "main",
@@ -89,6 +90,8 @@ def theirs(db):
         "slug": member.tenant.slug,
         "prefix": ApiTokenFactory(user=member.user).prefix,
         "pk": QuotaFactory(tenant=member.tenant, flavor=flavor).pk,
+        "number": QuotaRequestFactory(tenant=member.tenant, flavor=flavor).pk,
+        "username": member.user.username,
     }
 
 
@@ -122,6 +125,11 @@ def test_the_routes_that_we_know_of_are_walked():
         "jobs/%(public_id)s/",
         "jobs/%(public_id)s/cancel/",
         "tenants/%(slug)s/",
+        "tenants/%(slug)s/memberships/",
+        "tenants/%(slug)s/memberships/%(username)s/remove/",
+        "quota/requests/%(number)s/",
+        "quota/requests/%(number)s/act/",
+        "quota/requests/%(number)s/edit/",
         "api/v1/jobs/%(public_id)s",
         "api/v1/jobs/%(public_id)s/cancel",
         "api/v1/jobs/%(public_id)s/events",
@@ -142,7 +150,14 @@ def test_what_is_anothers_is_not_there(stranger, theirs, form):
 
 @pytest.mark.parametrize("form", [form for form in OF_ONE_TENANT if form.startswith(API)])
 def test_what_is_anothers_answers_as_what_never_was(stranger, theirs, form):
-    never = {"public_id": "j-zzzzzz", "slug": "nobodys", "prefix": "zzzzzzzz", "pk": 10**9}
+    never = {
+        "public_id": "j-zzzzzz",
+        "slug": "nobodys",
+        "prefix": "zzzzzzzz",
+        "pk": 10**9,
+        "number": 10**9,
+        "username": "nobody",
+    }
 
     told, silent = (
         {method: _lasting(ask(stranger, method, form, ids)) for method in METHODS}

@@ -8,13 +8,31 @@ from django.views.decorators.http import require_safe
 from portal.core.web import found, signed_in
 from scheduling.models import Job
 from scheduling.reports.jobs import JobRow, job_rows, with_rows
-from scheduling.reports.quota_use import PersonUse, people_in_use, tenants_in_use
+from scheduling.reports.lending import Loan, loans_of
+from scheduling.reports.quota_use import PersonUse, QuotaUse, people_in_use, tenants_in_use
 from scheduling.states import HOLDING, JobState
 from tenants.access import has_role
-from tenants.models import Membership, Role, Tenant, User
+from tenants.models import Membership, QuotaRequest, Role, Tenant, User
 
 RECENT = 10
 NOTHING = PersonUse(gpus=0, running=0, waiting=0)
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorRow:
+    """What a tenant is guaranteed and uses of one flavor, and what it lends of it."""
+
+    quota: QuotaUse
+    loan: Loan | None
+
+    @property
+    def lent(self) -> int:
+        return self.loan.lent if self.loan else 0
+
+    @property
+    def free(self) -> int:
+        """Guaranteed, not used, and not lent: to be had without waiting for a reclaim."""
+        return max(0, self.quota.free - self.lent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +49,32 @@ def quota(request: HttpRequest) -> HttpResponse:
     return render(request, "scheduling/quota.html", {"uses": tenants_in_use(tenants)})
 
 
-def _visible_tenant(request: HttpRequest, slug: str) -> Tenant:
+def visible_tenant(request: HttpRequest, slug: str) -> Tenant:
+    """The tenant of that name, 404 for who is not in it."""
     return get_object_or_404(Tenant.objects.visible_to(request.user), slug=slug)
 
 
-@found(_visible_tenant, "GET", "HEAD")
+@found(visible_tenant, "GET", "HEAD")
 def tenant_page(request: HttpRequest, tenant: Tenant) -> HttpResponse:
     """One tenant: quota and use by flavor, people, what runs and waits."""
     (use,) = tenants_in_use([tenant])
+    loans = loans_of(tenant)
+    requests = QuotaRequest.objects.filter(tenant=tenant).open()
     shown = {
         "tenant": tenant,
         "use": use,
-        "people": _people(tenant),
+        "flavors": [FlavorRow(quota, loans.get(quota.flavor)) for quota in use.quotas],
+        "loans": loans.values(),
+        "requests": requests.select_related("flavor", "grant__flavor").order_by("-pk")[:RECENT],
+        "leads": has_role(request.user, tenant, Role.LEAD),
+        "people": people_of(tenant),
         "rows": _live_jobs(tenant, request.user),
         "may_submit": has_role(request.user, tenant, Role.RESEARCHER),
     }
     return render(request, "scheduling/tenant.html", shown)
 
 
-def _people(tenant: Tenant) -> list[PersonRow]:
+def people_of(tenant: Tenant) -> list[PersonRow]:
     """Members, highest role first; who holds the most GPUs first among equals."""
     uses = people_in_use(tenant)
     memberships = tenant.memberships.select_related("user")

@@ -1,0 +1,145 @@
+"""The capacity calendar of one flavor as shapes: promised GPUs, day by day, and one request."""
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from tenants.models.quota_request import QuotaTerms
+from tenants.snapshots import Calendar
+
+WIDTH, HEIGHT, GROUND = 640, 132, 112  # of the picture, and where its days are written under
+LEAST_DAYS, MOST_DAYS = 120, 400
+AFTER = timedelta(days=14)  # shown behind the end of what is looked at
+MOST_LABELS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """kind: promised, asked, or over where more is promised than there is."""
+
+    kind: str
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    x: int
+    day: date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Days on which nothing changes. free: without the request; left: with it."""
+
+    first: date
+    last: date
+    promised: int
+    free: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """What a calendar looks like, and the same as rows. tightest: of the request's own days."""
+
+    calendar: Calendar
+    blocks: tuple[Block, ...]
+    labels: tuple[Label, ...]
+    stretches: tuple[Stretch, ...]
+    capacity_y: int
+    asked: int
+    tightest: date | None
+
+    @property
+    def free(self) -> int:
+        """GPUs free on the tightest day, before the request is granted."""
+        return self.calendar.free_on(self.tightest) if self.tightest else 0
+
+    @property
+    def left(self) -> int:
+        return self.free - self.asked
+
+    @property
+    def short(self) -> int:
+        """GPUs that are lacking on the tightest day."""
+        return max(0, -self.left)
+
+
+def draw(calendar: Calendar, today: date, terms: QuotaTerms | None = None) -> Picture:
+    """The calendar from today on, with the days of `terms` hatched in."""
+    last = _last(calendar, today, terms)
+    stretches = tuple(_stretches(calendar, today, last, terms))
+    most = max([calendar.installed, *(_top(each) for each in stretches), 1])
+    days = (last - today).days + 1
+
+    def x(day: date) -> int:
+        return round(WIDTH * (day - today).days / days)
+
+    def y(gpus: int) -> int:
+        return GROUND - round((GROUND - 8) * gpus / most)
+
+    blocks = []
+    for each in stretches:
+        at, width = x(each.first), x(each.last + timedelta(days=1)) - x(each.first)
+        kind = "over" if each.free < 0 else "promised"
+        blocks.append(Block(kind, at, y(each.promised), width, GROUND - y(each.promised)))
+        if each.left < each.free:
+            top = y(_top(each))
+            blocks.append(Block("asked", at, top, width, y(each.promised) - top))
+    first, end = (max(today, terms.starts_on), terms.ends_on) if terms else (today, today)
+    return Picture(
+        calendar=calendar,
+        blocks=tuple(blocks),
+        labels=tuple(Label(x(day), day) for day in _label_days(today, last)),
+        stretches=stretches,
+        capacity_y=y(calendar.installed),
+        asked=terms.gpus if terms else 0,
+        tightest=calendar.tightest(first, max(first, end)) if terms else None,
+    )
+
+
+def _last(calendar: Calendar, today: date, terms: QuotaTerms | None) -> date:
+    """The last day that is shown: behind everything that ends, within reason."""
+    ends = [each.last for each in calendar.promises] + ([terms.ends_on] if terms else [])
+    wanted = max([today + timedelta(days=LEAST_DAYS), *(day + AFTER for day in ends)])
+    return min(wanted, today + timedelta(days=MOST_DAYS))
+
+
+def _stretches(
+    calendar: Calendar, today: date, last: date, terms: QuotaTerms | None
+) -> list[Stretch]:
+    """The request's first and last day cut a stretch in two as any other promise does."""
+    asked = terms.gpus if terms else 0
+    turns = set(calendar.turns(today, last))
+    if terms:
+        turns |= {terms.starts_on, terms.ends_on + timedelta(days=1)}
+    days = sorted(day for day in turns if today <= day <= last)
+    rows = []
+    for day, after in zip(days, [*days[1:], last + timedelta(days=1)], strict=True):
+        free = calendar.free_on(day)
+        here = asked if terms and terms.starts_on <= day <= terms.ends_on else 0
+        rows.append(
+            Stretch(
+                first=day,
+                last=after - timedelta(days=1),
+                promised=calendar.promised_on(day),
+                free=free,
+                left=free - here,
+            )
+        )
+    return rows
+
+
+def _top(stretch: Stretch) -> int:
+    return stretch.promised + stretch.free - stretch.left
+
+
+def _label_days(today: date, last: date) -> list[date]:
+    """The first days of months, as many as can be read."""
+    months, day = [], today.replace(day=1)
+    while (day := (day + timedelta(days=32)).replace(day=1)) <= last:
+        months.append(day)
+    step = -(-len(months) // MOST_LABELS) or 1
+    return months[::step]
