@@ -6,6 +6,8 @@ from itertools import combinations
 import pytest
 
 from topology.agent.survey import DRIVER, GPUS, LINKS, survey
+from topology.kube.parse import gpus_of
+from topology.kube.values import GpuSeen
 
 # NVLinks between the GPUs of a DGX-1 with V100.
 CUBE_MESH = {
@@ -104,6 +106,21 @@ def test_what_a_board_says_of_itself(machine):
         "ecc": True,
         "ecc_errors": 3,
     }
+
+
+def test_the_inventory_reads_what_the_agent_says(machine):
+    machine.gpus(2)
+    machine.join(0, 1, 12)
+    machine.say("gpu 1 remap_failed 1")
+    machine.pci("pci0000:10/0000:10:01.0/0000:10:00.0", 1)
+
+    seen = gpus_of({"metadata": {"annotations": survey(machine.root)["annotations"]}})
+
+    board = {"model": "NVIDIA A100-SXM4-40GB", "memory_mib": 40_960, "island": 0}
+    assert seen == (
+        GpuSeen(index=0, uuid="GPU-0", numa=1, healthy=True, **board),
+        GpuSeen(index=1, uuid="GPU-1", numa=-1, healthy=False, **board),
+    )
 
 
 def test_a_board_that_cannot_replace_its_rows_is_unhealthy(machine):
