@@ -70,7 +70,7 @@ def test_nothing_changes_where_nothing_is_to():
 
 
 def test_sets_that_the_driver_may_not_create_are_named():
-    """Six of one memory slice and one of two, which has to stand where the driver likes it least."""
+    """Six of one memory slice and one of two, which has to stand where the driver looks last."""
     found = preview([H100], (None,), (cut(H100, *["1g.10gb"] * 6, "1g.20gb"),))
 
     assert found.without_order == (0,)
