@@ -2,13 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
 from scheduling.engine.arrays import NEVER, IntArray
 from scheduling.engine.fleet import Fleet
-from scheduling.engine.jobs import Access, JobSpec, PlacedMember, RunningJob, ServiceClass
+from scheduling.engine.jobs import (
+    Access,
+    JobSpec,
+    PlacedMember,
+    Request,
+    RunningJob,
+    ServiceClass,
+)
 from scheduling.engine.ledger import WHOLE_MILLI, Freed, Ledger
 from scheduling.engine.policy import EndEstimate, Policy
 
@@ -144,36 +152,80 @@ class _Table:
 
 def tabulated(fleet: Fleet, stays: Sequence[Stay]) -> _Table:
     """The stays as arrays."""
-    rows: list[tuple[int, int, int]] = []
-    needs: list[IntArray] = []
-    gpus: list[tuple[int, int, int, int]] = []
-    instances: list[tuple[int, int]] = []
-    slots: list[tuple[int, int]] = []
-    nothing = np.zeros(len(fleet.snapshot.resources), dtype=np.int64)
-    slot_gpu = fleet.snapshot.slot_gpu
-    for stay in stays:
-        end = stay.end
-        alone = int(stay.job.service_class == ServiceClass.LATENCY_CRITICAL)
-        requests = [group.request for group in stay.job.groups]
-        vectors = [fleet.vector(request) for request in requests]
-        for member in stay.members:
-            request, vector = requests[member.group], vectors[member.group]
-            rows.append((end, member.node, alone))
-            needs.append(nothing if vector is None else vector)
-            part = request.kind == Access.FRACTION
-            milli = request.gpu_milli if part else WHOLE_MILLI
-            memory = request.gpu_memory_mib
-            gpus.extend((end, gpu, milli, memory * part) for gpu in member.gpus)
-            instances.extend((end, row) for row in member.instances)
-            slots.extend((end, row) for row in member.slots)
-            gpus.extend((end, int(slot_gpu[row]), 0, memory) for row in member.slots)
-    return _Table(
-        rows=_columns(rows, 3),
-        needs=np.array(needs, dtype=np.int64).reshape(len(rows), len(nothing)).T,
-        gpus=_columns(gpus, 4),
-        instances=_columns(instances, 2),
-        slots=_columns(slots, 2),
+    members = [member for stay in stays for member in stay.members]
+    each = np.array([len(stay.members) for stay in stays], dtype=np.int64)
+    end, alone = (
+        np.repeat(np.array(column, dtype=np.int64), each)
+        for column in ([stay.end for stay in stays], [_is_critical(stay.job) for stay in stays])
     )
+    node = np.array([member.node for member in members], dtype=np.int64)
+    kinds, kind = _requests(fleet, stays)
+    slots, slot_owner = _flat([member.slots for member in members])
+    slot_gpu = fleet.snapshot.slot_gpu[slots]
+    gpus, gpu_owner = _flat([member.gpus for member in members])
+    instances, instance_owner = _flat([member.instances for member in members])
+    owner = np.concatenate([gpu_owner, slot_owner])
+    is_slot = np.arange(len(owner)) >= len(gpus)
+    milli, memory, slot_memory = kinds.held[kind[owner]].T
+    return _Table(
+        rows=np.stack([end, node, alone]),
+        needs=kinds.needs[kind].T,
+        gpus=np.stack(
+            [
+                end[owner],
+                np.concatenate([gpus, slot_gpu]),
+                np.where(is_slot, 0, milli),
+                np.where(is_slot, slot_memory, memory),
+            ]
+        ),
+        instances=np.stack([end[instance_owner], instances]),
+        slots=np.stack([end[slot_owner], slots]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """Different requests as arrays. held: thousandths and MiB of each GPU, MiB of each replica."""
+
+    needs: IntArray  # (requests, R)
+    held: IntArray  # (requests, 3)
+
+
+def _requests(fleet: Fleet, stays: Sequence[Stay]) -> tuple[_Requests, IntArray]:
+    """The requests of all groups, and for each member the row of its own."""
+    rows: dict[Request, int] = {}
+    own: list[int] = []
+    for stay in stays:
+        groups = [rows.setdefault(group.request, len(rows)) for group in stay.job.groups]
+        own += [groups[member.group] for member in stay.members]
+    nothing = np.zeros(len(fleet.snapshot.resources), dtype=np.int64)
+    vectors = [fleet.vector(request) for request in rows]
+    needs = [nothing if vector is None else vector for vector in vectors]
+    return (
+        _Requests(
+            needs=np.array(needs, dtype=np.int64).reshape(len(rows), len(nothing)),
+            held=np.array([_held(request) for request in rows], dtype=np.int64).reshape(-1, 3),
+        ),
+        np.array(own, dtype=np.int64),
+    )
+
+
+def _held(request: Request) -> tuple[int, int, int]:
+    memory = request.gpu_memory_mib
+    if request.kind == Access.FRACTION:
+        return request.gpu_milli, memory, memory
+    return WHOLE_MILLI, 0, memory
+
+
+def _flat(devices: Sequence[tuple[int, ...]]) -> tuple[IntArray, IntArray]:
+    """All devices one after the other, and whose each is."""
+    lengths = np.array([len(own) for own in devices], dtype=np.int64)
+    flat = np.array(list(chain.from_iterable(devices)), dtype=np.int64)
+    return flat, np.repeat(np.arange(len(devices)), lengths)
+
+
+def _is_critical(job: JobSpec) -> bool:
+    return job.service_class == ServiceClass.LATENCY_CRITICAL
 
 
 def _joined(tables: Sequence[_Table]) -> _Table:
@@ -184,10 +236,6 @@ def _joined(tables: Sequence[_Table]) -> _Table:
         instances=np.concatenate([table.instances for table in tables], axis=1),
         slots=np.concatenate([table.slots for table in tables], axis=1),
     )
-
-
-def _columns(rows: Sequence[tuple[int, ...]], width: int) -> IntArray:
-    return np.array(rows, dtype=np.int64).reshape(len(rows), width).T
 
 
 def _ended(table: IntArray, instant: int) -> IntArray:

@@ -137,6 +137,8 @@ class JobSpec:
     @property
     def min_members(self) -> int:
         """Members of all groups that it starts with at least."""
+        if len(self.groups) == 1:
+            return max(self.min_total, self.groups[0].min_member)
         return max(self.min_total, sum(group.min_member for group in self.groups))
 
     def is_whole(self, members: Sequence[PlacedMember]) -> bool:
@@ -151,6 +153,8 @@ class JobSpec:
     @property
     def is_elastic(self) -> bool:
         """Whether it may have more members than it starts with."""
+        if len(self.groups) == 1:
+            return self.groups[0].max_member > self.min_members
         return sum(group.max_member for group in self.groups) > self.min_members
 
 

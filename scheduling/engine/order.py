@@ -8,7 +8,7 @@ from scheduling.engine.desk import Claim, Desk
 from scheduling.engine.horizon import duration_of
 from scheduling.engine.jobs import JobSpec, PendingJob
 from scheduling.engine.policy import Order, Policy
-from scheduling.engine.share import Shares
+from scheduling.engine.share import Path, Shares
 
 Key = tuple[object, ...]
 
@@ -62,10 +62,13 @@ class Queue:
         """Always the next job of the tenant that is the most entitled to one."""
         lines: dict[int, _Line] = {}
         for job in in_order(pending):
-            lines.setdefault(job.tenant, _Line(self._desk)).jobs.append(job)
-        shares = Shares(self._desk.snapshot, self._desk.books, self._desk.policy.history_weight)
+            line = lines.get(job.tenant)
+            if line is None:
+                line = lines[job.tenant] = _Line(self._desk)
+            line.append(job)
+        standings = _Standings(self._desk)
         asked = dict.fromkeys(lines, 0)  # an entry of the heap counts if it was the last asked for
-        heap = [(lines[tenant].key(shares), tenant, 0) for tenant in sorted(lines)]
+        heap = [(lines[tenant].key(standings), tenant, 0) for tenant in sorted(lines)]
         heapify(heap)
         while heap:
             _, tenant, number = heappop(heap)
@@ -76,7 +79,7 @@ class Queue:
             for other in sorted({tenant, *changed} & lines.keys()):
                 asked[other] += 1
                 if lines[other]:
-                    heappush(heap, (lines[other].key(shares), other, asked[other]))
+                    heappush(heap, (lines[other].key(standings), other, asked[other]))
 
     def _affected(self, tenants: set[int]) -> set[int]:
         """Tenants whose place may change with these: those under the same root."""
@@ -91,35 +94,54 @@ class _Line:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self.jobs: deque[PendingJob] = deque()
+        self._within: deque[PendingJob] = deque()
         self._borrowers: deque[PendingJob] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self._borrowers)
+        return bool(self._within or self._borrowers)
 
-    def key(self, shares: Shares) -> Key:
+    def append(self, job: PendingJob) -> None:
+        self._within.append(job)
+
+    def key(self, standings: "_Standings") -> Key:
         """Within nominal before borrowing; lowest share after admission; then urgency."""
-        desk = self._desk
-        while self.jobs and _needs_loan(desk, desk.claim(self.jobs[0])):
-            self._borrowers.append(self.jobs.popleft())
-        job = self.jobs[0] if self.jobs else self._borrowers[0]
-        claim = desk.claim(job)
-        path = shares.path(job.tenant, _cheapest_flavor(desk, claim), claim.parts)
-        return (not self.jobs, path, *urgency(job))
+        within, claim_of = self._within, self._desk.claim
+        while within:
+            standing = standings.of(claim_of(within[0]))
+            if not standing[0]:
+                return (*standing, *urgency(within[0]))
+            self._borrowers.append(within.popleft())
+        job = self._borrowers[0]
+        _, path = standings.of(claim_of(job))
+        return (True, path, *urgency(job))
 
     def pop(self) -> PendingJob:
         """The job that `key` was about."""
-        return self.jobs.popleft() if self.jobs else self._borrowers.popleft()
+        return (self._within or self._borrowers).popleft()
 
 
-def _needs_loan(desk: Desk, claim: Claim) -> bool:
-    within = desk.books.within_nominal
-    return all(within(claim.tenant, flavor) < claim.parts for flavor in claim.flavors)
+class _Standings:
+    """How entitled tenants are to what they ask for, reckoned once while nothing changes."""
 
+    def __init__(self, desk: Desk) -> None:
+        self._books = desk.books
+        self._shares = Shares(desk.snapshot, desk.books, desk.policy.history_weight)
+        self._known: dict[Claim, tuple[bool, Path]] = {}
+        self._known_at = desk.books.version
 
-def _cheapest_flavor(desk: Desk, claim: Claim) -> int:
-    """The best flavor that may be used within nominal, or else the one with the most left."""
-    flavors = claim.flavors
-    left = [desk.books.within_nominal(claim.tenant, flavor) for flavor in flavors]
-    enough = [flavor for flavor, own in zip(flavors, left, strict=True) if own >= claim.parts]
-    return enough[0] if enough else flavors[left.index(max(left))]
+    def of(self, claim: Claim) -> tuple[bool, Path]:
+        """Whether a claim must borrow, and its tenant's share once it is met."""
+        if self._known_at != self._books.version:
+            self._known, self._known_at = {}, self._books.version
+        standing = self._known.get(claim)
+        if standing is None:
+            standing = self._known[claim] = self._find(claim)
+        return standing
+
+    def _find(self, claim: Claim) -> tuple[bool, Path]:
+        """In the best flavor within nominal, or else in the one with the most left."""
+        tenant, flavors = claim.tenant, claim.flavors
+        left = [self._books.within_nominal(tenant, flavor) for flavor in flavors]
+        enough = [flavor for flavor, own in zip(flavors, left, strict=True) if own >= claim.parts]
+        flavor = enough[0] if enough else flavors[left.index(max(left))]
+        return not enough, self._shares.path(tenant, {flavor: claim.parts})

@@ -24,8 +24,6 @@ class Shares:
         self._capacity = _capacity(snapshot)
         self._past: dict[int, Fraction] = {}
         self._pairs: dict[Fraction, tuple[float, Fraction]] = {}
-        self._paths: dict[tuple[int, int, int], Path] = {}
-        self._paths_of = books.version
 
     def of(self, row: int, extra: dict[int, int] | None = None) -> Fraction:
         """The share of `row` with `extra` parts by flavor.
@@ -45,20 +43,12 @@ class Shares:
         weight = self._weight[row]
         return present if weight == 1 or present is NOTHING else present / weight
 
-    def path(self, tenant: int, flavor: int, parts: int) -> Path:
-        """Shares, with `parts` more of a flavor, from the topmost cohort down to `tenant`.
+    def path(self, tenant: int, extra: dict[int, int]) -> Path:
+        """Shares, with `extra` parts by flavor, from the topmost cohort down to `tenant`.
 
         They are compared level by level: each as a float, which is quick to compare and never in
         another order, then exactly.
         """
-        if self._paths_of != self._books.version:
-            self._paths, self._paths_of = {}, self._books.version
-        asked = tenant, flavor, parts
-        if asked not in self._paths:
-            self._paths[asked] = self._path(tenant, {flavor: parts})
-        return self._paths[asked]
-
-    def _path(self, tenant: int, extra: dict[int, int]) -> Path:
         rows = [tenant]
         while (parent := self._books.parent(rows[-1])) != UNKNOWN:
             rows.append(parent)

@@ -8,13 +8,14 @@ the same one; `sha256` says whether it is.
 import hashlib
 import json
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from scheduling.engine.jobs import (
     Access,
     Group,
+    JobSpec,
     Level,
     PendingJob,
     PlacedMember,
@@ -180,6 +181,32 @@ def snapshot_of(case):
     )
 
 
+def moved_on(snapshot, plan, *, seconds=10):
+    """The cluster a little later: what was to start runs, one job has ended, another has come."""
+    members = {start.job: start.members for start in plan.starts}
+    started = [runs_on(job, members[job.id]) for job in snapshot.pending if job.id in members]
+    waiting = [job for job in snapshot.pending if job.id not in members]
+    ended, *others = snapshot.running
+    number = 1 + max(job.id for job in (*snapshot.pending, *snapshot.running))
+    arrived = gang(number, 2, tenant=1, submitted_at=NOW + seconds, walltime_seconds=3_600)
+    later = seated(
+        len(snapshot.node_ids),
+        [*others, *started],
+        nominal=snapshot.quotas.nominal,
+        pending=(*waiting, arrived),
+    )
+    assert ended.members
+    return replace(later, taken_at=NOW + seconds)
+
+
+def runs_on(job, members):
+    """The waiting job as it runs from now on."""
+    spec = {own.name: getattr(job, own.name) for own in fields(JobSpec)}
+    return RunningJob(
+        **spec, members=members, started_at=NOW, limit_end_at=NOW + job.walltime_seconds
+    )
+
+
 def gang(job_id, members, gpus=GPUS, **parts):
     """A waiting gang of `members` equal members with `gpus` each."""
     return PendingJob(
@@ -215,7 +242,7 @@ def _groups(members, gpus):
     return (Group(min_member=members, max_member=members, request=request),)
 
 
-def seated(nodes, running, *, limited=None, pending=()):
+def seated(nodes, running, *, limited=None, nominal=None, pending=()):
     """A cluster with these jobs on it, and what they use taken off."""
     milli = np.full(GPUS * nodes, 1000, dtype=np.int64)
     usage = np.zeros((TENANTS, 1), dtype=np.int64)
@@ -225,7 +252,7 @@ def seated(nodes, running, *, limited=None, pending=()):
             usage[job.tenant] += PARTS_PER_GPU * len(member.gpus)
     return cluster(
         nodes,
-        quotas=_quotas(nodes, usage, limited),
+        quotas=_quotas(nodes, usage, limited, nominal),
         gpu_free_milli=milli,
         running=tuple(running),
         pending=pending,
@@ -259,7 +286,7 @@ def double_quota(snapshot):
     return replace(snapshot, quotas=_quotas(2 * nodes, quotas.usage, quotas.limited))
 
 
-def _quotas(nodes, usage, limited=None):
+def _quotas(nodes, usage, limited=None, nominal=None):
     """An equal nominal quota for each tenant, which borrow of each other, and no other limit."""
     each = GPUS * nodes // TENANTS * PARTS_PER_GPU
     return Quotas.of(
@@ -268,6 +295,6 @@ def _quotas(nodes, usage, limited=None):
         flavors=1,
         parent=[TENANTS] * TENANTS + [UNKNOWN],
         limited=[True] * (TENANTS + 1) if limited is None else limited,
-        nominal=[[each]] * TENANTS + [[0]],
+        nominal=[[each]] * TENANTS + [[0]] if nominal is None else nominal,
         usage=usage,
     )
