@@ -75,6 +75,12 @@ def test_how_many_more_instances_fit_beside_others():
         ("nvidia a100-sxm4-80gb", "A100-80GB"),
         ("A100", None),
         ("H100-8", "H100-80GB"),
+        ("NVIDIA-H800", "H100-80GB"),
+        ("NVIDIA-A100-SXM4-40GB-SHARED", "A100-40GB"),
+        ("NVIDIA-A100-SXM4-80GB-MIG-3g.40gb", "A100-80GB"),
+        ("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb.me-SHARED", "A100-80GB"),
+        ("RTX 3090", "RTX-3090-24GB"),
+        ("-SHARED", None),
         ("quantum", None),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from topology.catalog.boards import ModeChange, boards, instance_name
-from topology.catalog.gpus import find_model
+from topology.catalog.gpus import MODELS, find_model
 
 BOARDS = boards()
 GIB = 1024
@@ -99,3 +99,9 @@ def test_turning_mig_on_resets_older_boards_only(key, change):
 
 def test_a_resource_name_has_no_plus():
     assert BOARDS["A100-40GB"].profiles["1g.5gb+me"].resource_name == "nvidia.com/mig-1g.5gb.me"
+
+
+def test_every_name_of_a_model_finds_that_model():
+    found = {name: find_model(name) for model in MODELS for name in (model.key, *model.products)}
+
+    assert found == {name: model for model in MODELS for name in (model.key, *model.products)}
