@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from scheduling.engine.arrays import UNLIMITED, IntArray
+from scheduling.engine.arrays import UNLIMITED, IntArray, frozen
 from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.invariants import violations
 from scheduling.engine.jobs import Access, Group, PendingJob, Request, RunningJob
@@ -82,12 +82,14 @@ class _Replay:
         self._tenants = sorted({job.tenant for job in jobs})
         self._number = {tenant: number for number, tenant in enumerate(self._tenants)}
         self._used = np.zeros((len(self._tenants), 1), dtype=np.int64)
+        self._unlimited = Quotas.of(tenants=len(self._tenants), flavors=1)
         self._pending: dict[int, PendingJob] = {}
         self._running: dict[int, RunningJob] = {}
         self._holds: tuple[HeldDevices, ...] = ()
         self._courses = [_Course() for _ in jobs]
         self._ends: list[tuple[int, int]] = []
         self._ended = 0
+        self._empty = self._empty_site()
 
     def run(self) -> list[Outcome | None]:
         arrivals = list(range(len(self._jobs)))
@@ -139,31 +141,39 @@ class _Replay:
         return plan
 
     def _snapshot(self, now: int) -> Snapshot:
-        nodes, per_node = self._site.nodes, self._site.gpus_per_node
         if self._site.quotas is not None:
             self._note_checkpoints(now)
-        return Snapshot.of(
+        return replace(
+            self._empty,
             taken_at=now,
-            node_ids=tuple(range(nodes)),
-            node_names=tuple(f"n{node}" for node in range(nodes)),
-            capacity=np.full((2, nodes), UNLIMITED),
-            gpu_ids=tuple(range(nodes * per_node)),
-            gpu_node=np.arange(nodes).repeat(per_node),
-            gpu_index=np.tile(np.arange(per_node), nodes),
-            gpu_free_milli=self._milli,
-            tenant_ids=tuple(range(len(self._tenants))),
-            tenant_names=tuple(self._tenants),
-            cohort_names=() if self._site.quotas is None else ("all",),
+            gpu_free_milli=frozen(self._milli, self._milli.shape, "gpu_free_milli"),
             quotas=self._quotas(),
             pending=tuple(self._pending.values()),
             running=tuple(self._running.values()),
             holds=self._holds,
         )
 
+    def _empty_site(self) -> Snapshot:
+        """The site without jobs: what stays the same from cycle to cycle."""
+        nodes, per_node = self._site.nodes, self._site.gpus_per_node
+        return Snapshot.of(
+            taken_at=0,
+            node_ids=tuple(range(nodes)),
+            node_names=tuple(f"n{node}" for node in range(nodes)),
+            capacity=np.full((2, nodes), UNLIMITED),
+            gpu_ids=tuple(range(nodes * per_node)),
+            gpu_node=np.arange(nodes).repeat(per_node),
+            gpu_index=np.tile(np.arange(per_node), nodes),
+            tenant_ids=tuple(range(len(self._tenants))),
+            tenant_names=tuple(self._tenants),
+            cohort_names=() if self._site.quotas is None else ("all",),
+            quotas=self._quotas(),
+        )
+
     def _quotas(self) -> Quotas:
         tenants = len(self._tenants)
         if self._site.quotas is None:
-            return Quotas.of(tenants=tenants, flavors=1)
+            return self._unlimited
         nominal = [self._site.quotas.get(tenant, 0) * PARTS_PER_GPU for tenant in self._tenants]
         return Quotas.of(
             tenants=tenants,
