@@ -100,8 +100,9 @@ class _Replay:
             while arrivals and self._jobs[arrivals[-1]].submit == now:
                 index = arrivals.pop()
                 self._pending[index] = self._asked(index)
-            while self._carry_out(self._plan(now), now):
-                pass  # whoever was stopped is gone: for whom it was starts in the next cycle
+            # Whoever is stopped is gone at once: for whom it was starts in the next cycle.
+            while self._pending and self._carry_out(self._plan(now), now):
+                pass
         return [
             Outcome(job, tuple(course.runs)) if course.runs else None
             for job, course in zip(self._jobs, self._courses, strict=True)
