@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 
+import numpy as np
+
+from scheduling.engine.arrays import BoolArray
 from scheduling.engine.fleet import Fleet, named_slice_parts
 from scheduling.engine.jobs import Access, JobSpec, PlacedMember, Request
 from scheduling.engine.snapshot import PARTS_PER_GPU
@@ -10,14 +13,18 @@ MILLI = 1000
 
 
 def charges(fleet: Fleet, job: JobSpec, members: Iterable[PlacedMember]) -> dict[int, int]:
-    """Parts by flavor of placed members; nothing for a standby job, which is not charged."""
+    """Parts by flavor of placed members, of flavors that they cost anything of.
+
+    Nothing for a standby job, which is not charged, nor for members without GPUs.
+    """
     total: dict[int, int] = {}
     if job.standby:
         return total
     for member in members:
-        flavor = int(fleet.snapshot.node_flavor[member.node])
         parts = member_parts(fleet, job.groups[member.group].request, member)
-        total[flavor] = total.get(flavor, 0) + parts
+        if parts:
+            flavor = int(fleet.snapshot.node_flavor[member.node])
+            total[flavor] = total.get(flavor, 0) + parts
     return total
 
 
@@ -58,6 +65,21 @@ def least_member_parts(fleet: Fleet, request: Request) -> int:
         largest = int(snapshot.gpu_memory_mib[fleet.hami].max(initial=0))
         return _fraction_parts(request, largest)
     return 0
+
+
+def least_cost_nodes(fleet: Fleet, job: JobSpec) -> BoolArray:
+    """(N,) nodes with devices on which members cost least, for each way of asking that differs."""
+    snapshot = fleet.snapshot
+    nodes = np.ones(fleet.nodes, dtype=np.bool_)
+    for kind in {group.request.kind for group in job.groups} & {Access.SHARE, Access.FRACTION}:
+        if kind == Access.SHARE:
+            least = fleet.slot_parts == fleet.slot_parts.min(initial=PARTS_PER_GPU)
+            gpus = snapshot.slot_gpu[least]
+        else:
+            memory = np.where(fleet.hami, snapshot.gpu_memory_mib, 0)
+            gpus = np.flatnonzero(fleet.hami & (memory == memory.max(initial=0)))
+        nodes &= np.isin(np.arange(fleet.nodes), snapshot.gpu_node[gpus])
+    return nodes
 
 
 def _least_slice_parts(fleet: Fleet, profile: str) -> int:

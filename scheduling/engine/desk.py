@@ -206,10 +206,7 @@ class Desk:
     def start(self, job: PendingJob, members: tuple[PlacedMember, ...]) -> dict[int, int]:
         """Give a waiting job its members. Returns what they cost: parts by flavor."""
         self.unkeep(job)
-        used = self.occupy(job, members, self.until(job))
-        if self.budget[job.tenant] < UNLIMITED:
-            self.budget[job.tenant] -= self.budget_cost(job, members) or 0
-        return used
+        return self.occupy(job, members, self.until(job))
 
     def occupy(self, job: JobSpec, members: Sequence[PlacedMember], end: int) -> dict[int, int]:
         """Take room and quota for members of a job from now until `end`; returns what they cost."""
@@ -224,14 +221,10 @@ class Desk:
         if self.promises.all:
             self.promises.take(amounts_of(self.fleet, job, members), end, job.tenant)
         self.horizon.add(job, members, end)
+        if self.budget[job.tenant] < UNLIMITED and end < NEVER:
+            self.budget[job.tenant] -= (end - self.at) * sum(len(own.gpus) for own in members)
         self.version += 1
         return used
-
-    def budget_cost(self, job: JobSpec, members: Iterable[PlacedMember]) -> int | None:
-        """GPU-seconds that `job` may use at most; None without any limit of its run time."""
-        duration = duration_of(job, self.policy)
-        gpus = sum(len(member.gpus) for member in members)
-        return None if duration == NEVER else gpus * duration
 
     def stop(self, job: RunningJob, members: tuple[PlacedMember, ...]) -> None:
         """Tell members of a running job to go: all of them, or the surplus of an elastic gang."""

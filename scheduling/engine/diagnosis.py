@@ -8,6 +8,7 @@ import numpy as np
 
 from scheduling.engine.access import allowance, open_until, tiers
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
+from scheduling.engine.charge import charges, least_cost_nodes
 from scheduling.engine.desk import Claim, Desk
 from scheduling.engine.fit import member_slots
 from scheduling.engine.fleet import Fleet
@@ -175,7 +176,8 @@ class Doctor:
             return None
         return Reason.BUDGET_EXHAUSTED, (("left", left), ("asked", asked))
 
-    def _quota_exhausted(self, job: PendingJob, books: AnyBooks) -> Why:
+    def _quota_exhausted(self, job: PendingJob, books: AnyBooks, *, asked: int = 0) -> Why:
+        """asked: what the devices at hand cost, where others would cost less."""
         desk = self._desk
         claim = desk.claim(job)
         left = {flavor: allowance(books, claim, flavor) for flavor in claim.flavors}
@@ -185,7 +187,11 @@ class Doctor:
         if left[flavor] < books.available(job.tenant, flavor):
             row = job.tenant
         free = max(0, left[flavor])
-        return Reason.QUOTA_EXHAUSTED, (("at", names[row]), ("free", free), ("asked", claim.parts))
+        return Reason.QUOTA_EXHAUSTED, (
+            ("at", names[row]),
+            ("free", free),
+            ("asked", asked or claim.parts),
+        )
 
     def _room(self, job: PendingJob, flavors: tuple[int, ...]) -> Why | None:
         """What is wrong with the room there is; None if there is enough, promises apart."""
@@ -214,7 +220,7 @@ class Doctor:
         anywhere = most_members(ledger, job, allowed, required=None)
         together = wish.required is not None and anywhere >= job.min_members
         level = wish.required if together and wish.required is not None else Level.NODE
-        largest = fits if together else anywhere
+        largest = min(fits if together else anywhere, job.min_members - 1)  # or it would fit
         numbers = ("free", pooled), ("largest", largest), ("level", level.name.lower())
         return Reason.FRAGMENTED, numbers
 
@@ -232,12 +238,28 @@ class Doctor:
         ledger, _ = desk.view(job)
         met = blocking_promise(desk, job, ledger)
         if met is None:
-            return self._quota_exhausted(job, desk.quota_now(job))
+            asked = self._cost_at_hand(job, ledger)
+            return self._quota_exhausted(job, desk.quota_now(job), asked=asked)
         if duration_of(job, desk.policy) == NEVER:
             at_most = self._longest(job)
             if at_most is not None:
                 return Reason.NO_WALLTIME, (("at_most", at_most),)
-        return Reason.WOULD_DELAY, (("job", _owner(met)), ("at", met.start))
+        return Reason.WOULD_DELAY, (("job", _owner(met)), ("at", self._begin_of(met)))
+
+    def _begin_of(self, met: Promise) -> int:
+        """When it starts, or a block began that is under way."""
+        begun = [own.from_at for own in self._desk.snapshot.blocks if own.name == met.name]
+        return begun[0] if met.owner is None and begun else met.start
+
+    def _cost_at_hand(self, job: PendingJob, ledger: Ledger) -> int:
+        """What `job` would cost on the cheapest devices that are free, in parts of one flavor."""
+        desk = self._desk
+        wish, allowed = desk.claim(job).wish, desk.open_until(job, (), desk.until(job))
+        for nodes in (allowed & least_cost_nodes(desk.fleet, job), allowed):
+            members = place_gang(ledger, job, Place(nodes, wish))
+            if members is not None:
+                return max(charges(desk.fleet, job, members).values(), default=0)
+        return desk.claim(job).parts
 
     def _longest(self, job: PendingJob) -> int | None:
         """The longest walltime with which `job` would start now."""

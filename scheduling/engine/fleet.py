@@ -168,6 +168,8 @@ class Fleet:
             **dict(request.extras),
         }
         asked = {name: amount for name, amount in asked.items() if amount}
+        if request.kind == Access.SLICE and request.profile not in self.snapshot.profiles:
+            return None
         if not asked.keys() <= set(self.snapshot.resources):
             return None
         return np.array([asked.get(name, 0) for name in self.snapshot.resources], dtype=np.int64)

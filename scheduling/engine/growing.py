@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduling.engine.access import allowance
+from scheduling.engine.arrays import NEVER, UNLIMITED
 from scheduling.engine.charge import charges, least_member_parts
 from scheduling.engine.desk import Desk
 from scheduling.engine.gang import Place, place_members, wish_of
@@ -65,7 +66,11 @@ def _added_to_group(desk: Desk, gang: Gang, wanted: tuple[int, int], before: Mem
     )
     if before:
         place = place.after(ledger, job, before)
-    most = min(most, _within_allowance(desk, gang, group, before))
+    most = min(
+        most,
+        _within_allowance(desk, gang, group, before),
+        _within_budget(desk, gang, group, before),
+    )
     count = min(most, int(place.open_slots(ledger, job, group).sum()))
     if count <= 0:
         return ()
@@ -117,6 +122,16 @@ def _within_allowance(desk: Desk, gang: Gang, group: int, before: Members) -> in
         (allowance(books, job, flavor) - used.get(flavor, 0)) // parts for flavor in sorted(flavors)
     ]
     return min(left, default=0)
+
+
+def _within_budget(desk: Desk, gang: Gang, group: int, before: Members) -> int:
+    """How many more members of a group the tenant's budget lasts for, until the gang ends."""
+    request, left = gang.job.groups[group].request, desk.budget[gang.job.tenant]
+    per_member = {Access.WHOLE: request.count, Access.FRACTION: 1}.get(request.kind, 0)
+    if left >= UNLIMITED or not per_member:
+        return gang.job.groups[group].max_member
+    gpus = 0 if gang.end == NEVER else left // max(1, gang.end - desk.at)
+    return max(0, gpus - sum(len(member.gpus) for member in before)) // per_member
 
 
 def gangs_in_order(gangs: Sequence[Gang]) -> list[Gang]:

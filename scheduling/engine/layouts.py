@@ -34,7 +34,7 @@ def profile_to_cut(desk: Desk, ledger: Ledger, job: JobSpec) -> str | None:
     if not _slices_of(job):
         return None
     allowed = desk.open_nodes(job, ())
-    idle = _idle(desk, ledger) & allowed[desk.snapshot.gpu_node]
+    idle = (_idle(desk, ledger) | _idle_shared(desk, ledger)) & allowed[desk.snapshot.gpu_node]
     for name in _missing(ledger, job, allowed):
         for gpu in np.flatnonzero(idle).tolist():
             model = _model(desk, gpu)
@@ -131,6 +131,15 @@ def _idle(desk: Desk, ledger: Ledger) -> BoolArray:
     mig[snapshot.slot_gpu] = False
     idle |= mig
     return idle
+
+
+def _idle_shared(desk: Desk, ledger: Ledger) -> BoolArray:
+    """(G,) healthy boards shared in software that nobody uses: an operator may cut them instead."""
+    snapshot = desk.snapshot
+    shared: BoolArray = snapshot.gpu_open & (snapshot.gpu_mode > GpuMode.MIG)
+    shared &= ledger.gpu_milli == WHOLE_MILLI
+    shared[snapshot.slot_gpu[~ledger.slots]] = False
+    return shared
 
 
 def _model(desk: Desk, gpu: int) -> GpuModel | None:

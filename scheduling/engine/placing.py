@@ -6,6 +6,7 @@ import numpy as np
 
 from scheduling.engine.access import open_until, tiers, within_quota
 from scheduling.engine.arrays import NEVER, IntArray
+from scheduling.engine.charge import least_cost_nodes
 from scheduling.engine.desk import Desk
 from scheduling.engine.gang import Place, amounts_of, fits_gang, place_gang
 from scheduling.engine.jobs import PendingJob, PlacedMember
@@ -98,9 +99,30 @@ class Placer:
         for flavors in tiers(desk, job, books):
             place = Place(desk.open_until(job, flavors, end), claim.wish)
             members = self._beside_promises(ledger, job, place, start=start)
-            if members is not None and (claim.is_exact or within_quota(desk, job, members, books)):
-                return members
+            if members is None or claim.is_exact or within_quota(desk, job, members, books):
+                chosen = members
+            else:
+                chosen = self._cheaper(ledger, job, place, books, start=start)
+            if chosen is not None:
+                return chosen
         return None
+
+    def _cheaper(
+        self,
+        ledger: Ledger,
+        job: PendingJob,
+        place: Place,
+        books: AnyBooks,
+        *,
+        start: int | None,
+    ) -> Members | None:
+        """A place on devices that cost least, where the quota does not last for better ones."""
+        desk = self._desk
+        cheap = replace(place, allowed=place.allowed & least_cost_nodes(desk.fleet, job))
+        members = self._beside_promises(ledger, job, cheap, start=start)
+        if members is None or not within_quota(desk, job, members, books):
+            return None
+        return members
 
     def _beside_promises(
         self, ledger: Ledger, job: PendingJob, place: Place, *, start: int | None

@@ -10,7 +10,7 @@ from scheduling.engine.arrays import NEVER
 from scheduling.engine.desk import Desk
 from scheduling.engine.gang import Place, amounts_of, fits_gang, place_gang, wish_of
 from scheduling.engine.horizon import duration_of
-from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember
+from scheduling.engine.jobs import Access, JobSpec, PendingJob, PlacedMember
 from scheduling.engine.plan import Reserve
 from scheduling.engine.promises import Promise, Promises
 
@@ -53,13 +53,14 @@ def promise(desk: Desk, job: PendingJob, chance: Chance) -> Reserve:
 
 
 def reserve_decision(job: JobSpec, start: int, members: tuple[PlacedMember, ...]) -> Reserve:
-    """The decision that promises `job` these places."""
+    """The decision that promises `job` these places; of its GPUs those that it will hold whole."""
+    whole = [group.request.kind == Access.WHOLE for group in job.groups]
     nodes = sorted({member.node for member in members})
     amounts = tuple(
         (
             node,
             sum(member.node == node for member in members),
-            sum(len(member.gpus) for member in members if member.node == node),
+            sum(len(own.gpus) for own in members if own.node == node and whole[own.group]),
         )
         for node in nodes
     )

@@ -160,7 +160,7 @@ SCENARIOS = {
         """,
         ["hold J making_room until=+5m victims=R"],
     ),
-    "what the quota of one tenant refuses is not refused to another": (
+    "a job without GPUs needs no quota, even if its tenant is over it": (
         """
         node a 2xA100
         cohort lab
@@ -175,7 +175,7 @@ SCENARIOS = {
         [
             "reserve wide +120m 2@a",
             "hold wide no_room missing=1",
-            "hold poor would_delay job=wide at=+120m",
+            "start poor 1@a backfill",
             "start rich 1@a backfill",
         ],
     ),
