@@ -21,6 +21,7 @@ from scheduling.engine.plan import (
     Shrink,
     Start,
 )
+from scheduling.engine.policy import Policy
 from scheduling.engine.scenario import Scenario, apply_event, values
 from scheduling.engine.scenario.events import finish, grace_of, lose_seats, stop_duration
 from scheduling.engine.scenario.render import Renderer
@@ -38,13 +39,13 @@ def simulate(
     until: int | None = None,
     with_devices: bool = False,
     check: bool = False,
-    watch: Callable[[Plan], None] | None = None,
+    watch: Callable[[Snapshot, Policy, Plan], None] | None = None,
 ) -> Iterator[str]:
     """The lines of a run: decisions, ends, and what jobs lost, each with its time.
 
     until: seconds from the beginning to stop at; without it the run ends when nothing more can
     happen. check: raise AssertionError for the first plan that breaks a rule. watch: is shown each
-    plan.
+    plan with what it was made of.
     """
     run = _Run(scenario, with_devices=with_devices, check=check, watch=watch)
     return run.lines(NEVER if until is None else until)
@@ -59,7 +60,7 @@ class _Run:
         *,
         with_devices: bool,
         check: bool,
-        watch: Callable[[Plan], None] | None,
+        watch: Callable[[Snapshot, Policy, Plan], None] | None,
     ) -> None:
         self._world: World = scenario.world
         self._events = list(scenario.events)
@@ -161,7 +162,7 @@ class _Run:
         if self._check and (wrong := violations(snapshot, plan, policy)):
             raise AssertionError(f"unsound plan at {self._now} s: {wrong}")
         if self._watch is not None:
-            self._watch(plan)
+            self._watch(snapshot, policy, plan)
         return plan
 
     def _is_news(self, decision: Decision, text: str) -> bool:

@@ -39,7 +39,7 @@ def test_no_two_jobs_stop_each_other(seed):
     scenario = read_scenario(Writer(seed).text())
     stopped = set()
 
-    def watch(plan):
+    def watch(_snapshot, _policy, plan):
         stopped.update((stop.job, stop.on_behalf_of) for stop in plan.of(Preempt))
 
     list(simulate(scenario, until=TWO_HOURS, watch=watch))

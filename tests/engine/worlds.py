@@ -2,36 +2,24 @@
 
 import random
 
-SHAPES = (
-    "1x1",
-    "1x2",
-    "1x4",
-    "2x2",
-    "3x1",
-    "1..4x1",
-    "2..3x2",
-    "a:1..3x1+b:1x2",
-    "2x0",
-    "2xmig:3g.20gb",
-    "1xmig:1g.5gb",
-    "2xshare:4GiB",
-    "1xshare:4GiB,2",
-    "3xfrac:300m,8GiB",
-)
-NODE_KEYS = (
-    "",
-    "",
-    "rack=r1",
-    "rack=r2",
-    "cpu=8",
-    "closed",
-    "window=+30m",
-    "islands=0+1",
-    "mode=time_slicing:4 gpumem=40GiB",
-    "mode=mps:2,many gpumem=40GiB",
-    "mode=hami gpumem=40GiB",
-    "layouts=auto",
-)
+WHOLE = ("1x1", "1x2", "1x4", "2x2", "3x1", "2x4", "1..4x1", "2..3x2", "a:1..3x1+b:1x2", "2x0")
+CUT = (*WHOLE[:6], "2xmig:3g.20gb", "1xmig:1g.5gb", "3xmig:1g.5gb")
+SHARED = (*WHOLE[:6], "2xshare:4GiB", "1xshare:4GiB,2", "3xshare:16GiB")
+FRACTIONS = (*WHOLE[:6], "3xfrac:300m,8GiB", "1xfrac:700m,30GiB")
+PLAIN = ("", "", "", "rack=r1", "rack=r2", "cpu=8", "closed", "window=+30m", "islands=0+1")
+THEMES = {
+    "plain": (WHOLE, PLAIN),
+    "cut": (CUT, (*PLAIN, "layouts=auto")),
+    "shared": (
+        SHARED,
+        (*PLAIN, "mode=time_slicing:4 gpumem=40GiB", "mode=mps:2,many gpumem=40GiB"),
+    ),
+    "fractions": (FRACTIONS, (*PLAIN, "mode=hami gpumem=40GiB")),
+    "all": (
+        ("1x1", "2x2", *CUT[-3:], *SHARED[-3:], *FRACTIONS[-2:]),
+        ("layouts=auto", "mode=time_slicing:4 gpumem=40GiB", "mode=hami gpumem=40GiB", ""),
+    ),
+}
 JOB_KEYS = (
     "standby",
     "fixed",
@@ -39,9 +27,14 @@ JOB_KEYS = (
     "cpu=2",
     "required=rack",
     "required=node",
+    "required=node patience=10m",
     "stop=30s",
     "save=60s grace=2m",
     "preferred=rack",
+    "not_before=+15m",
+    "gpumem=60GiB",
+    "class=latency_critical",
+    "held",
 )
 EVENTS = ("end {}", "fail {}", "cancel {}")
 
@@ -51,26 +44,33 @@ class Writer:
 
     def __init__(self, seed):
         self.draw = random.Random(seed)  # noqa: S311 -- a scenario that can be written again
-        self.model = self.draw.choice(["A100", "A100-40GB"])
+        self.model = self.draw.choice(["A100-80GB", "A100-40GB"])
+        self.shapes, self.node_keys = THEMES[self.draw.choice([*THEMES, "plain", "plain"])]
         self.nodes = [f"n{number}" for number in range(self.draw.randint(1, 4))]
         self.tenants = list("ABC"[: self.draw.randint(0, 3)])
+        self.jobs = [f"j{number}" for number in range(self.draw.randint(1, 8))]
 
     def text(self):
-        names = [f"j{number}" for number in range(self.draw.randint(1, 8))]
         lines = [*self.hardware(), *self.owners()]
-        lines += [f"job {name} {self.draw.choice(SHAPES)} {self.keys()}" for name in names]
-        lines += self.events(names)
+        lines += [self.job(name, before=self.jobs[:at]) for at, name in enumerate(self.jobs)]
+        if self.chance(0.15):
+            lines.append(f"block open-day 2@{self.nodes[0]} from=+20m to=+50m")
+        lines += self.events()
         order = self.draw.choice(["fifo", "fair", "expansion"])
-        strict = self.draw.choice(["off", "off", "on"])
+        strict = self.draw.choice(["off", "off", "off", "on"])
         reservations = self.draw.choice([0, 1, 1, 2, 9])
-        lines.append(f"policy order={order} strict={strict} reservations={reservations}")
+        packing = self.draw.choice(["best_fit", "best_fit", "fgd"])
+        lines.append(
+            f"policy order={order} strict={strict} reservations={reservations} packing={packing}"
+        )
         return "\n".join(lines)
 
     def hardware(self):
         for name in self.nodes:
-            keys = self.draw.choice(NODE_KEYS)
+            keys = self.draw.choice(self.node_keys)
             yield f"node {name} {self.draw.choice([2, 4, 8])}x{self.model} {keys}"
-            if self.model == "A100-40GB" and not keys.startswith("mode") and self.chance(0.3):
+            sliced = self.shapes is CUT and "mode" not in keys and self.chance(0.4)
+            if sliced and self.model == "A100-40GB":
                 yield f"gpu {name}/0 mig 3g.20gb@0,1g.5gb@4,1g.5gb@5"
             if self.chance(0.2):
                 yield f"gpu {name}/1 faulty"
@@ -79,27 +79,35 @@ class Writer:
         yield "cohort lab"
         for name in self.tenants:
             quota = f"quota={self.model}:{self.draw.randint(0, 6)}"
-            loan = self.draw.choice(["", "+2", "-1", "+4-2"])
-            yield f"tenant {name} cohort=lab {quota}{loan}"
+            loan = self.draw.choice(["", "", "+2", "-1", "+4-2"])
+            budget = " budget=4h" if self.chance(0.1) else ""
+            yield f"tenant {name} cohort=lab {quota}{loan}{budget}"
 
-    def keys(self):
-        words = [self.draw.choice(JOB_KEYS)] if self.chance(0.4) else []
+    def job(self, name, *, before=()):
+        words = ["job", name, self.draw.choice(self.shapes)]
+        words += [self.draw.choice(JOB_KEYS)] if self.chance(0.3) else []
         words += [f"p{self.draw.randint(0, 3)}"] if self.chance(0.5) else []
-        words += [f"walltime={self.draw.choice([5, 20, 60])}m"] if self.chance(0.7) else []
+        if self.chance(0.7):
+            minutes = self.draw.choice([5, 20, 60, 90])
+            words.append(f"walltime={minutes}m takes={self.draw.randint(1, minutes)}m")
         words += [f"tenant={self.draw.choice(self.tenants)}"] if self.tenants else []
+        if before and not self.tenants and self.chance(0.15):
+            words.append(f"after={self.draw.choice(before)}:{self.draw.choice(['ok', 'any'])}")
         return " ".join(words)
 
-    def events(self, names):
+    def events(self):
         minute = 0
-        for number in range(self.draw.randint(0, 5)):
+        for number in range(self.draw.randint(0, 7)):
             minute += self.draw.choice([1, 5, 20])
             what = self.draw.choice(
                 [
-                    *(event.format(self.draw.choice(names)) for event in EVENTS),
+                    *(event.format(self.draw.choice(self.jobs)) for event in EVENTS),
                     f"close {self.draw.choice(self.nodes)}",
                     f"open {self.draw.choice(self.nodes)}",
                     f"gpu {self.nodes[0]}/0 faulty",
-                    f"job k{number} {self.draw.choice(SHAPES)} {self.keys()} p3",
+                    f"{self.job(f'k{number}')} p3",
+                    self.job(f"l{number}"),
+                    self.job(f"m{number}"),
                     f"node x{number} 4x{self.model}",
                 ]
             )
