@@ -52,9 +52,11 @@ def check_room(request: QuotaRequest, grant: QuotaGrant, *, today: date) -> None
     day = calendar.tightest(max(grant.starts_on, today), max(grant.ends_on, today))
     free = calendar.free_on(day)
     if grant.gpus > free:
-        shown = {"free": free, "flavor": grant.flavor.name, "day": day.isoformat()}
+        shown = {"free": free, "asked": grant.gpus, "day": day.isoformat()}
+        shown["flavor"] = grant.flavor.name
         raise OverCommitted(
-            _("On %(day)s only %(free)d %(flavor)s are not guaranteed to anybody.") % shown,
+            _("On %(day)s %(free)d %(flavor)s are left to guarantee; this takes %(asked)d.")
+            % shown,
             field="gpus",
             numbers={"free": free, "asked": grant.gpus},
         )

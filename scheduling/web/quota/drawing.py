@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from tenants.models.quota_request import QuotaTerms
 from tenants.snapshots import Calendar
 
-WIDTH, HEIGHT, GROUND = 640, 132, 112  # of the picture, and where its days are written under
+TOP, GROUND = 8, 112  # of the picture, in pixels from above; its days are written under it
 LEAST_DAYS, MOST_DAYS = 120, 400
 AFTER = timedelta(days=14)  # shown behind the end of what is looked at
 MOST_LABELS = 6
@@ -14,18 +14,21 @@ MOST_LABELS = 6
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """kind: promised, asked, or over where more is promised than there is."""
+    """kind: promised, asked, or over where more is promised than there is.
+
+    x, width: hundredths of the picture's width, so that a narrow one keeps its letters.
+    """
 
     kind: str
-    x: int
+    x: float
     y: int
-    width: int
+    width: float
     height: int
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    x: int
+    x: float
     day: date
 
 
@@ -74,11 +77,11 @@ def draw(calendar: Calendar, today: date, terms: QuotaTerms | None = None) -> Pi
     most = max([calendar.installed, *(_top(each) for each in stretches), 1])
     days = (last - today).days + 1
 
-    def x(day: date) -> int:
-        return round(WIDTH * (day - today).days / days)
+    def x(day: date) -> float:
+        return 100 * (day - today).days / days
 
     def y(gpus: int) -> int:
-        return GROUND - round((GROUND - 8) * gpus / most)
+        return GROUND - round((GROUND - TOP) * gpus / most)
 
     blocks = []
     for each in stretches:

@@ -137,6 +137,8 @@ class RequestForm(TermsForm):
             self.fields["cluster"].initial = clusters[0].slug
         else:
             self.fields["flavor"].widget.attrs["data-several"] = "1"
+        # A draft may lack it; what is submitted may not.
+        self.fields["justification"].required = self.data.get("action") != "draft"
         if self.replaces is None:
             del self.fields["outcome"]
 

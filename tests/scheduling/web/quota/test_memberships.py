@@ -71,7 +71,7 @@ def test_what_becomes_of_their_jobs_is_asked(as_person, scene, jobs, cancelled):
     page = client.get(PEOPLE + "omar/remove/")
     client.post(PEOPLE + "omar/remove/", {"jobs": jobs})
 
-    assert "Omar Haddad has 2 jobs on GPUs and 3 waiting" in text_of(page)
+    assert "On GPUs in this tenant: 2 jobs of Omar Haddad. Waiting: 3." in text_of(page)
     assert roles(scene) == {"mei": 3}
     theirs = Job.objects.filter(owner=scene.omar)
     gone = theirs.filter(state="cancelled").count() - before
