@@ -51,6 +51,13 @@ def stop_job(*, job_id: int) -> None:
     binding.remove(job_id, connect(cluster.kubeconfig_path), clock=lambda: now(cluster))
 
 
+@shared_task(name="scheduling.scale_job", **_PATIENT)
+def scale_job(*, job_id: int, attempt: int) -> None:
+    """Bring a running gang to the size on record; what is left undone the beat finds."""
+    cluster = Cluster.objects.get(jobs=job_id)
+    binding.scale(job_id, attempt, connect(cluster.kubeconfig_path), clock=lambda: now(cluster))
+
+
 @shared_task(name="scheduling.look_after_job", **_PATIENT)
 def look_after_job(*, job_id: int) -> None:
     """Find out what became of a job that lost a member."""

@@ -305,7 +305,9 @@ class JobController:
         active = look.active
         wanted = 0 if look.spec.get("suspend") else wanted_pods(look)
         if look.spec.get("suspend") or len(active) > wanted:
-            for pod in sorted(active, key=_spare_last)[: len(active) - wanted]:
+            completions = look.spec.get("completions") or 0
+            spare = sorted(active, key=lambda p: (index_of(p) < completions, *_spare_last(p)))
+            for pod in spare[: len(active) - wanted]:
                 self._delete(look.job, pod)
         elif len(active) < wanted:
             self._make_missing(look, wanted - len(active))

@@ -25,6 +25,7 @@ class Member(models.Model):
     bound_at = models.DateTimeField(null=True, blank=True)  # cluster clock; pod on its node
     started_at = models.DateTimeField(null=True, blank=True)  # cluster clock; container start
     ended_at = models.DateTimeField(null=True, blank=True)  # cluster clock; container end
+    is_leaving = models.BooleanField(default=False)  # told to end while its gang goes on
     checkpoint_at = models.DateTimeField(null=True, blank=True)  # cluster clock; its last one
     exit_code = models.IntegerField(null=True, blank=True)
     message = models.CharField(max_length=300, blank=True)
@@ -34,8 +35,11 @@ class Member(models.Model):
 
     class Meta:
         constraints = [
+            # One that left a gang may be followed by another of its rank.
             models.UniqueConstraint(
-                fields=["group", "attempt", "rank"], name="member_once_per_attempt"
+                fields=["group", "attempt", "rank"],
+                condition=models.Q(is_leaving=False),
+                name="member_stays_once_per_attempt",
             ),
             models.CheckConstraint(
                 condition=models.Q(phase__in=MemberPhase.values), name="member_phase_known"

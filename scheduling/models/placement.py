@@ -7,7 +7,8 @@ from scheduling.querysets import PlacementGpuQuerySet, PlacementQuerySet
 class Placement(models.Model):
     """Members of one job group on one node, from `bound_at` to `released_at` (cluster clock).
 
-    This is the ledger: what a placement names is used from the instant its row exists.
+    This is the ledger: what a placement names is used from the instant its row exists. Members that
+    come later or go earlier than the others of their gang have placements of their own.
     """
 
     job = models.ForeignKey("scheduling.Job", on_delete=models.CASCADE, related_name="placements")
@@ -24,9 +25,6 @@ class Placement(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["group", "node", "attempt"], name="placement_once_per_attempt"
-            ),
             models.CheckConstraint(
                 condition=Q(released_at__isnull=True) | Q(released_at__gte=F("bound_at")),
                 name="placement_released_after_bound",

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.db.models.functions import Least, Now
 
 from portal.core.locks import LockSpace, advisory_lock
@@ -67,7 +68,7 @@ def _wanted(job_id: int, attempt: int) -> Job | None:
 def _begin_now(job: Job) -> None:
     """The time to bind counts from here on: a start that waited for a worker is not late."""
     latest = Now() + timedelta(seconds=settings.BIND_TIMEOUT_SECONDS)
-    Job.objects.filter(pk=job.pk, attempt=job.attempt, state=JobState.STARTING).update(
+    Job.objects.filter(pk=job.pk, attempt=job.attempt, state=job.state).update(
         release_by=Least("release_by", latest)
     )
 
@@ -94,12 +95,13 @@ def _await_releases(job: Job, group: JobGroup, gateway: Gateway) -> list[MemberR
     """What opens the group's gates; None when some of its pods are still to be made."""
     members = {
         member.rank: member
-        for member in group.members.filter(attempt=job.attempt)
+        for member in group.members.filter(attempt=job.attempt, is_leaving=False)
+        .exclude(phase__in=ENDED_PHASES)
         .select_related("placement__node")
         .prefetch_related("devices__gpu")
     }
     for look in range(_LOOKS):
-        pods = {pod.rank: pod for pod in gateway.members(_key(job, group))}
+        pods = {pod.rank: pod for pod in gateway.members(_key(job, group)) if not pod.stopping}
         if pods.keys() >= members.keys():
             return [
                 _release(pod, members[rank])
@@ -122,6 +124,49 @@ def _release(pod: MemberSeen, member: Member) -> MemberRelease:
     )
 
 
+def scale(job_id: int, attempt: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool:
+    """Bring the gangs of a running job to the size that the ledger says; True when they are.
+
+    Raises ClusterAway.
+    """
+    with advisory_lock(LockSpace.JOB, job_id) as held:
+        jobs = Job.objects.select_related("tenant", "cluster")
+        running = jobs.filter(pk=job_id, attempt=attempt, state=JobState.RUNNING)
+        job = running.first() if held else None
+        if job is None:
+            return False
+        _begin_now(job)
+        try:
+            return _scale(job, gateway, clock=clock)
+        except (AttemptMoved, NotThere) as refusal:
+            logger.warning("%s keeps its size: %s", job.public_id, refusal)
+            return False
+
+
+def _scale(job: Job, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool:
+    groups = list(job.groups.order_by("index"))
+    for group in groups:
+        gateway.scale_gang(_key(job, group), _size(job, group))
+    live = list(_live(job).select_related("group"))
+    there = _there(job, [member for member in live if member.is_leaving], gateway)
+    for member in live:
+        if member.is_leaving and _where(member) not in there:
+            observation.note_gone(member)
+    settling.settle(job.pk, at=clock())
+    found = [_await_releases(job, group, gateway) for group in groups]
+    if None in found:
+        return False
+    return not gateway.release_all([release for own in found for release in own or ()])
+
+
+def _size(job: Job, group: JobGroup) -> int:
+    return group.members.filter(attempt=job.attempt, is_leaving=False).count()
+
+
+def _live(job: Job) -> QuerySet[Member]:
+    return job.members.filter(attempt=job.attempt).exclude(phase__in=ENDED_PHASES)
+
+
 def remove(job_id: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool:
     """Remove the gangs of a job that is stopping, or that ended with members left; True when gone.
 
@@ -137,7 +182,7 @@ def remove(job_id: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> b
         live = list(job.members.exclude(phase__in=ENDED_PHASES).select_related("group"))
         there = _there(job, live, gateway)
         for member in live:
-            if (member.group_id, member.attempt, member.rank) not in there:
+            if _where(member) not in there:
                 observation.note_gone(member)
         settling.settle(job.pk, at=clock())
         return not there
@@ -156,6 +201,10 @@ def _there(job: Job, members: list[Member], gateway: Gateway) -> set[tuple[int, 
         for group, attempt in gangs
         for pod in gateway.members(_key(job, group, attempt=attempt))
     }
+
+
+def _where(member: Member) -> tuple[int, int, int]:
+    return member.group_id, member.attempt, member.rank
 
 
 def look_after(job_id: int, gateway: Gateway, *, at: datetime) -> None:
@@ -193,7 +242,7 @@ def _gang(job: Job, group: JobGroup) -> GangSpec:
         job=job.public_id,
         group=group.name,
         attempt=job.attempt,
-        members=group.members.filter(attempt=job.attempt).count(),
+        members=_size(job, group),
         gpus_per_member=group.gpus_per_member,
         cpu_milli=group.cpu_milli,
         memory_mib=group.memory_mib,

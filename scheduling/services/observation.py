@@ -42,17 +42,7 @@ def _observe_one(
 
 def _observe_member(cluster: Cluster, seen: MemberSeen) -> int | None:
     """The job to settle, if the report told something new about one of its members."""
-    member = (
-        Member.objects.select_for_update(of=["self"])
-        .filter(
-            job__cluster=cluster,
-            job__public_id=seen.job,
-            group__name=seen.group,
-            attempt=seen.attempt,
-            rank=seen.rank,
-        )
-        .first()
-    )
+    member = _member_of(cluster, seen)
     if member is None or member.phase in ENDED_PHASES:
         return None
     if member.pod_uid not in {"", seen.pod_uid}:
@@ -66,6 +56,20 @@ def _observe_member(cluster: Cluster, seen: MemberSeen) -> int | None:
     if member.checkpoint_at != known:
         note_checkpoint(member)
     return member.job_id if _may_move_its_job(member) else None
+
+
+def _member_of(cluster: Cluster, seen: MemberSeen) -> Member | None:
+    """The member that a pod is: of the same uid, else the one of its rank that stays."""
+    of_rank = Member.objects.select_for_update(of=["self"]).filter(
+        job__cluster=cluster,
+        job__public_id=seen.job,
+        group__name=seen.group,
+        attempt=seen.attempt,
+        rank=seen.rank,
+    )
+    members = list(of_rank.order_by("is_leaving", "-pk"))
+    known = [member for member in members if member.pod_uid == seen.pod_uid]
+    return next(iter(known or members), None)
 
 
 def _may_move_its_job(member: Member) -> bool:

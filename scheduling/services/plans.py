@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from scheduling.engine.plan import Plan, Preempt
+from scheduling.engine.plan import Grow, Plan, Preempt, Shrink
 from scheduling.engine.snapshot import Snapshot
 from scheduling.services.preempting import preempt
+from scheduling.services.scaling import grow, shrink
 from scheduling.services.starts import start_all
 from scheduling.services.verdicts import note_holds, note_reservations
 
@@ -18,6 +19,7 @@ class Applied:
     skipped: int
     held: int
     stopped: int = 0
+    scaled: int = 0
 
 
 def apply_plan(plan: Plan, snapshot: Snapshot, *, at: datetime) -> Applied:
@@ -25,15 +27,20 @@ def apply_plan(plan: Plan, snapshot: Snapshot, *, at: datetime) -> Applied:
 
     at: cluster clock, the snapshot's instant.
     """
-    preemptions = tuple(plan.of(Preempt))
+    preemptions, shrinks, grows = (tuple(plan.of(kind)) for kind in (Preempt, Shrink, Grow))
     # First the rooms that are kept, so that what victims give back is never without an owner.
     held = note_holds(plan.holds, snapshot, at=at)
     stopped = sum(preempt(preemption, snapshot, at=at) for preemption in preemptions)
+    scaled = sum(shrink(decision, snapshot, at=at) for decision in shrinks)
     started = start_all(plan.starts, snapshot, at=at)
+    scaled += sum(grow(decision, snapshot, at=at) for decision in grows)
     note_reservations(plan, snapshot, at=at)
     return Applied(
         started=started,
         stopped=stopped,
-        skipped=len(plan.starts) + len(preemptions) - started - stopped,
+        scaled=scaled,
+        skipped=len(plan.starts)
+        + len((*preemptions, *shrinks, *grows))
+        - (started + stopped + scaled),
         held=held,
     )

@@ -10,6 +10,7 @@ from django.db.models import (
     ExpressionWrapper,
     F,
     OuterRef,
+    QuerySet,
     Value,
 )
 from django.db.models.functions import Now
@@ -18,7 +19,8 @@ from portal.core.queueing import send_again
 from scheduling.models import Job, Member, Placement
 from scheduling.querysets import JobQuerySet
 from scheduling.services.lifecycle import stop
-from scheduling.states import FINAL, JobState, MemberPhase
+from scheduling.services.scaling import take_back_late
+from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
 from topology.models import Cluster
 
 _NOT_BOUND = (MemberPhase.EXPECTED, MemberPhase.GATED, MemberPhase.BINDING)
@@ -31,10 +33,14 @@ def reconcile(cluster: Cluster, *, at: datetime) -> None:
     at: cluster clock.
     """
     jobs = Job.objects.filter(cluster=cluster)
-    for job in _late(jobs):
+    for job in _late(jobs, state=JobState.STARTING):
         stop(job, towards=JobState.QUEUED, at=at, reason="not bound in time")
     for job in _out_of_time(jobs, at=at):
         stop(job, towards=JobState.TIMED_OUT, at=at, reason="its longest run is over")
+    for job in _late(jobs, state=JobState.RUNNING):
+        take_back_late(job, _unbound(job), at=at)
+    for job in _changing_size(jobs):
+        send_again("scheduling.scale_job", job_id=job.pk, attempt=job.attempt)
     for job in jobs.filter(state=JobState.STARTING):
         send_again("scheduling.bind_job", job_id=job.pk, attempt=job.attempt)
     for job in _with_lost_members(jobs):
@@ -46,12 +52,26 @@ def reconcile(cluster: Cluster, *, at: datetime) -> None:
         send_again("scheduling.stop_job", job_id=job.pk)
 
 
-def _late(jobs: JobQuerySet) -> JobQuerySet:
-    """Starting jobs whose members should all be on their nodes by now and are not."""
-    unbound = Member.objects.filter(
-        job=OuterRef("pk"), attempt=OuterRef("attempt"), phase__in=_NOT_BOUND
-    )
-    return jobs.filter(Exists(unbound), state=JobState.STARTING, release_by__lt=Now())
+def _late(jobs: JobQuerySet, *, state: JobState) -> JobQuerySet:
+    """Jobs in `state` whose members should all be on their nodes by now and are not."""
+    return jobs.filter(Exists(_members(phase__in=_NOT_BOUND)), state=state, release_by__lt=Now())
+
+
+def _changing_size(jobs: JobQuerySet) -> JobQuerySet:
+    """Running jobs with members that are still to come, or to go."""
+    coming = Exists(_members(phase__in=_NOT_BOUND))
+    leaving = Exists(_members(leaving=True).exclude(phase__in=ENDED_PHASES))
+    return jobs.filter(coming | leaving, state=JobState.RUNNING)
+
+
+def _members(*, leaving: bool = False, **what: object) -> QuerySet[Member]:
+    """Members of a job's present attempt, for a subquery about it."""
+    own = Member.objects.filter(job=OuterRef("pk"), attempt=OuterRef("attempt"))
+    return own.filter(is_leaving=leaving, **what)
+
+
+def _unbound(job: Job) -> QuerySet[Member]:
+    return job.members.filter(attempt=job.attempt, is_leaving=False, phase__in=_NOT_BOUND)
 
 
 def _out_of_time(jobs: JobQuerySet, *, at: datetime) -> JobQuerySet:
@@ -63,9 +83,5 @@ def _out_of_time(jobs: JobQuerySet, *, at: datetime) -> JobQuerySet:
 
 def _with_lost_members(jobs: JobQuerySet) -> JobQuerySet:
     """Jobs under way of which a member ended without success, and nobody said why."""
-    lost = Member.objects.filter(
-        phase__in=(MemberPhase.GONE, MemberPhase.FAILED),
-        job=OuterRef("pk"),
-        attempt=OuterRef("attempt"),
-    )
+    lost = _members(phase__in=(MemberPhase.GONE, MemberPhase.FAILED))
     return jobs.filter(Exists(lost)).displaceable()

@@ -26,6 +26,7 @@ def settle(job_id: int, *, at: datetime) -> None:
     """Bring the job to where its rows say it is. at: cluster clock."""
     job = Job.objects.select_for_update().get(pk=job_id)
     freed = _release_ended(job, at=at)
+    _let_go_of_leavers(job, at=at)
     moved = True
     while moved and job.state in _STEPS:
         members = list(_members(job))
@@ -47,6 +48,17 @@ def _release_ended(job: Job, *, at: datetime) -> bool:
             Placement.objects.filter(pk=placement.pk).update(released_at=released)
             freed = True
     return freed
+
+
+def _let_go_of_leavers(job: Job, *, at: datetime) -> None:
+    """A gang that gave members up makes room for nobody any more once they are gone."""
+    if job.state != JobState.RUNNING or job.stopping_for_id is None:
+        return
+    leaving = job.members.filter(attempt=job.attempt, is_leaving=True)
+    if not leaving.exclude(phase__in=ENDED_PHASES).exists():
+        count_hold_anew(job, gone_at=at)
+        Job.objects.filter(pk=job.pk).update(stopping_for=None)
+        job.stopping_for_id = None
 
 
 def _settle_starting(job: Job, members: list[Member], at: datetime) -> bool:
@@ -212,8 +224,8 @@ _STEPS: dict[JobState, Callable[[Job, list[Member], datetime], bool]] = {
 
 
 def _members(job: Job) -> Iterable[Member]:
-    """Of this attempt, in an order that does not change."""
-    own = job.members.filter(attempt=job.attempt).select_related("group")
+    """Of this attempt, in an order that does not change; without those that left their gang."""
+    own = job.members.filter(attempt=job.attempt, is_leaving=False).select_related("group")
     return own.order_by("group__index", "rank")
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Max
+from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
 from portal.core.queueing import send_on_commit
@@ -38,31 +39,40 @@ def _start(starts: Sequence[Start], snapshot: Snapshot, *, at: datetime) -> int:
         with transaction.atomic():
             return _write(starts, snapshot, at=at)
     except IntegrityError as error:
-        if _ONE_HOLDER not in str(error):
+        if not is_taken(error):
             raise
     if len(starts) == 1:
         return 0
     return sum(_start((start,), snapshot, at=at) for start in starts)
 
 
+def is_taken(error: IntegrityError) -> bool:
+    """Whether a device of the ledger's new rows was taken by somebody else meanwhile."""
+    return _ONE_HOLDER in str(error)
+
+
 def _write(starts: Sequence[Start], snapshot: Snapshot, *, at: datetime) -> int:
     # Locked, so that nobody holds or cancels one between this look and the change.
     waiting = Job.objects.select_for_update().filter(state=JobState.QUEUED, is_held=False)
     jobs = list(waiting.filter(pk__in=[start.job for start in starts]).order_by("pk"))
-    latest = Now() + timedelta(seconds=settings.BIND_TIMEOUT_SECONDS) * _PATIENCE
     attempt = F("attempt") + 1
     won = move_all(
-        jobs, JobState.STARTING, at=at, reason="placed", attempt=attempt, release_by=latest
+        jobs, JobState.STARTING, at=at, reason="placed", attempt=attempt, release_by=release_by()
     )
     for job in won:
         job.attempt += 1
         send_on_commit("scheduling.bind_job", job_id=job.pk, attempt=job.attempt)
     members = {start.job: start.members for start in starts}
-    _write_ledger({job: members[job.pk] for job in won}, snapshot, at=at)
+    write_ledger({job: members[job.pk] for job in won}, snapshot, at=at)
     return len(won)
 
 
-def _write_ledger(
+def release_by() -> CombinedExpression:
+    """Until when members must be on their nodes, while no worker has begun with it."""
+    return Now() + timedelta(seconds=settings.BIND_TIMEOUT_SECONDS) * _PATIENCE
+
+
+def write_ledger(
     placed: dict[Job, tuple[PlacedMember, ...]], snapshot: Snapshot, *, at: datetime
 ) -> None:
     """One placement per group and node, one member row per member, one device row per GPU."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from scheduling.engine.arrays import IntArray
 from scheduling.engine.jobs import Level
-from scheduling.snapshots.rows import Rows, is_leaving
+from scheduling.snapshots.rows import Rows
 
 WHOLE_GPU_MILLI = 1000
 
@@ -34,7 +34,6 @@ def _use_of_nodes(rows: Rows) -> tuple[IntArray, IntArray]:
         for groups in rows.groups.values()
         for group in groups
     }
-    leaving = {job.pk for job in rows.holding if is_leaving(job)}
     used = np.zeros((2, len(rows.nodes)), dtype=np.int64)
     releasing = np.zeros_like(used)
     for placement in rows.placements:
@@ -42,7 +41,7 @@ def _use_of_nodes(rows: Rows) -> tuple[IntArray, IntArray]:
         if node is not None:
             amount = np.multiply(asked[placement.group_id], placement.member_count)
             used[:, node] += amount
-            if placement.job_id in leaving:
+            if rows.is_leaving(placement):
                 releasing[:, node] += amount
     return used, releasing
 

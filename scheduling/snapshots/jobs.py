@@ -1,4 +1,5 @@
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -17,7 +18,7 @@ from scheduling.engine.jobs import (
 )
 from scheduling.engine.snapshot import HeldDevices
 from scheduling.models import DeviceHold, Job, JobDependency, JobGroup
-from scheduling.snapshots.rows import Rows, is_leaving
+from scheduling.snapshots.rows import Held, Rows, is_leaving
 from scheduling.snapshots.times import seconds
 from scheduling.states import FINAL, JobState
 
@@ -112,32 +113,53 @@ def _until(hold: DeviceHold, rows: Rows, at: datetime) -> int:
 
 
 def running(job: Job, rows: Rows, at: datetime) -> RunningJob:
-    """A job with the members that it still holds places for, and as many as it needs.
+    """A job with the members that it still holds places for.
 
-    Members end one after the other, so a gang near its end is smaller than it started and is whole
-    all the same; that one was lost is what `observation` finds out, not a count.
+    It may grow and shrink as it asked while it is whole and nothing of it is on its way; else it
+    needs as many members as it has.
     """
     started = seconds(job.started_at or at)
     held = rows.held.get(job.pk, ())
     spec = _spec(job, rows)
-    counts = Counter(member.group for member in held)
-    spec["groups"] = tuple(
-        replace(group, min_member=counts[index], max_member=counts[index])
-        for index, group in enumerate(spec["groups"])
-    )
-    spec["min_total"] = 0
+    if not _may_change_size(job, rows):
+        spec |= {"groups": _as_large_as_now(spec["groups"], held), "min_total": 0}
+    leaving = [member for member in held if member.is_leaving]
+    if leaving:
+        spec["preemptible"] = False  # one thing after the other
     return RunningJob(
         **spec,
-        members=tuple(
-            PlacedMember(member.group, member.rank, member.node, member.gpus) for member in held
-        ),
+        members=_placed(held),
         started_at=started,
         checkpoint_at=_checkpoint(job, started),
         limit_end_at=started + job.walltime_seconds if job.walltime_seconds else None,
         stopping=is_leaving(job),
+        stopping_members=() if is_leaving(job) else _placed(leaving),
         stopping_for=job.stopping_for_id,
         protected_until=seconds(job.protected_until) if job.protected_until else 0,
     )
+
+
+def _may_change_size(job: Job, rows: Rows) -> bool:
+    """Whether every member that it has had still runs, and none is leaving.
+
+    Members end one after the other, so a gang near its end is smaller than it started, and whole
+    all the same; that one was lost is what `observation` finds out, not a count.
+    """
+    held = rows.held.get(job.pk, ())
+    is_settled = all(member.is_running and not member.is_leaving for member in held)
+    return job.state == JobState.RUNNING and is_settled and job.pk not in rows.ending
+
+
+def _as_large_as_now(groups: Sequence[Group], held: Sequence[Held]) -> tuple[Group, ...]:
+    counts = Counter(member.group for member in held)
+    return tuple(
+        replace(group, min_member=counts[index], max_member=counts[index])
+        for index, group in enumerate(groups)
+    )
+
+
+def _placed(members: Sequence[Held]) -> tuple[PlacedMember, ...]:
+    return tuple(PlacedMember(own.group, own.rank, own.node, own.gpus) for own in members)
 
 
 def _checkpoint(job: Job, started: int) -> int | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from scheduling.models import (
     DeviceHold,
@@ -16,7 +16,7 @@ from scheduling.models import (
     Placement,
     PlacementGpu,
 )
-from scheduling.states import JobState
+from scheduling.states import ENDED_PHASES, JobState, MemberPhase
 from tenants.models import Cohort, Quota, Tenant
 from topology.models import Cluster, Gpu, Node, ResourceFlavor
 
@@ -25,13 +25,19 @@ NO_FLAVOR = "none"  # the last flavor: of nodes that have none, in which nobody 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One member that holds its place: of which job and group, where, with which devices."""
+    """One member that holds its place: of which job and group, where, with which devices.
+
+    is_running: its container runs. is_leaving: it was told to end while its gang goes on.
+    """
 
     job: int
+    placement: int
     group: int
     rank: int
     node: int
     gpus: tuple[int, ...]
+    is_running: bool
+    is_leaving: bool
 
 
 class Rows:
@@ -78,6 +84,9 @@ class Rows:
             )
         )
         self.held = self._held(cluster)
+        ended = Member.objects.filter(job__in=held, phase__in=ENDED_PHASES, is_leaving=False)
+        # Jobs of which some member has run its time: they are near their end.
+        self.ending = set(ended.filter(attempt=F("job__attempt")).values_list("job_id", flat=True))
 
     def _held(self, cluster: Cluster) -> dict[int, list[Held]]:
         """Members whose placement is active, by job, in group and rank order."""
@@ -90,13 +99,28 @@ class Rows:
                 devices[member_id].append(self.gpu_at[gpu_id])
         held = defaultdict(list)
         members = Member.objects.filter(**active).order_by("job_id", "group__index", "rank")
-        for pk, job, group, rank, node in members.values_list(
-            "pk", "job_id", "group__index", "rank", "placement__node_id"
+        names = ("pk", "phase", "is_leaving", "placement__node_id")
+        for pk, phase, is_leaving, node, *own in members.values_list(
+            *names, "job_id", "placement_id", "group__index", "rank"
         ):
             if node in self.node_at:
                 gpus = tuple(sorted(devices[pk]))
-                held[job].append(Held(job, group, rank, self.node_at[node], gpus))
+                is_running = phase == MemberPhase.RUNNING
+                held[own[0]].append(Held(*own, self.node_at[node], gpus, is_running, is_leaving))
         return held
+
+    def is_leaving(self, placement: Placement) -> bool:
+        """Whether its job, or its members, were told to go."""
+        return placement.job_id in self._leaving or placement.pk in self._split
+
+    @cached_property
+    def _leaving(self) -> set[int]:
+        return {job.pk for job in self.holding if is_leaving(job)}
+
+    @cached_property
+    def _split(self) -> set[int]:
+        held = (member for members in self.held.values() for member in members)
+        return {member.placement for member in held if member.is_leaving}
 
     @cached_property
     def tenant_at(self) -> dict[int, int]:

@@ -74,6 +74,9 @@ class Stage:
     def stop_job(self, job_id):
         binding.remove(job_id, self.gateway, clock=lambda: self.now)
 
+    def scale_job(self, job_id, attempt):
+        binding.scale(job_id, attempt, self.gateway, clock=lambda: self.now)
+
     def look_after_job(self, job_id):
         binding.look_after(job_id, self.gateway, at=self.now)
 

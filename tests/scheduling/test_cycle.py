@@ -79,7 +79,7 @@ def test_the_task_plans_and_the_beat_asks_for_every_cluster(
         run_cycles()
 
     assert state_of(job) == "starting"
-    assert sorted(sent, key=str) == [
+    assert sorted(sent, key=lambda task: task[1]["cluster_id"]) == [
         ("scheduling.run_cycle", {"cluster_id": pk}) for pk in sorted([world.cluster.pk, other.pk])
     ]
 

@@ -9,7 +9,7 @@ from scheduling.engine.jobs import PlacedMember
 from scheduling.engine.plan import Hold, Plan, Preempt, Reason, Reserve
 from scheduling.models import DeviceHold, Job, Reservation
 from scheduling.services.plans import Applied, apply_plan
-from scheduling.services.requests import After, GroupRequest, Wishes
+from scheduling.services.requests import After, Wishes
 from scheduling.snapshots import take
 from scheduling.snapshots.times import seconds
 from tests.scheduling.world import T0, after, held_gpus, state_of, story
@@ -151,21 +151,13 @@ def test_wishes_reach_the_snapshot(world):
     assert (pending.patience_seconds, pending.island) == (5, True)
 
 
-def test_a_gang_whose_members_end_one_after_the_other_is_whole_to_its_end(world):
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_gang_whose_members_end_one_after_the_other_is_whole_to_its_end(world, first):
     job = world.running(members=2, gpus=8)
-    world.say(job, "succeeded", rank=0)
+    world.say(job, "succeeded", rank=first)
     world.cluster.nodes.update(is_cordoned=True)  # no room to make it whole, were it not
 
     world.plan(at=after(30))
 
     assert (state_of(job), len(held_gpus())) == ("running", 8)
     assert story(job) == ["queued", "starting", "running"]
-
-
-def test_an_elastic_gang_that_runs_is_neither_grown_nor_shrunk_yet(world):
-    groups = (GroupRequest(members=1, max_member=2, gpus_per_member=8),)
-    world.running(groups=groups)
-
-    (job,) = take(world.cluster, at=after(30)).running
-
-    assert [(g.min_member, g.max_member) for g in job.groups] == [(len(job.members),) * 2]

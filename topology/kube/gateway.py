@@ -57,6 +57,12 @@ class Gateway(Protocol):
         NotThere: no such gang. AttemptMoved: it is of another attempt.
         """
 
+    def scale_gang(self, key: GangKey, members: int) -> None:
+        """Have the gang so many pods, ranks 0 on: the highest go, new ones wait at the gate.
+
+        NotThere: no such gang. AttemptMoved: it is of another attempt.
+        """
+
     def gated_members(self, key: GangKey) -> tuple[MemberSeen, ...]:
         """The attempt's pods that wait at our gate, by rank; foreign gates are named in each."""
 

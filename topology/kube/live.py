@@ -82,6 +82,9 @@ class LiveGateway:
     def open_gang(self, key: GangKey) -> None:
         self._patch(_job_path(key), manifest.suspension(key.attempt, suspend=False), of=key)
 
+    def scale_gang(self, key: GangKey, members: int) -> None:
+        self._patch(_job_path(key), manifest.resized(key.attempt, members), of=key)
+
     def gated_members(self, key: GangKey) -> tuple[MemberSeen, ...]:
         waiting = [m for m in self.members(key) if m.phase == "gated" and not m.stopping]
         return tuple(sorted(waiting, key=lambda member: (member.rank, member.pod_uid)))

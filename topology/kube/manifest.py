@@ -108,6 +108,15 @@ def suspension(attempt: int, *, suspend: bool) -> list[Obj]:
     return [_test(_note("/metadata"), str(attempt)), _add("/spec/suspend", suspend)]
 
 
+def resized(attempt: int, members: int) -> list[Obj]:
+    """JSON patch that gives the Job so many pods, provided that it is of that attempt."""
+    return [
+        _test(_note("/metadata"), str(attempt)),
+        _add("/spec/parallelism", members),
+        _add("/spec/completions", members),
+    ]
+
+
 def as_made(release: MemberRelease) -> list[Obj]:
     """JSON patch that opens the gate of a pod which is just as our own template made it."""
     pod = {"spec": {"schedulingGates": [{"name": names.GATE}], "tolerations": [_GPU_TOLERATION]}}
