@@ -41,12 +41,10 @@ class Guard:
         if self._stuck is not None and not _is_gone(self._stuck, wait_seconds=0):
             raise GaveUpError("an earlier call still hangs", hangs=True)
         self._stuck = None
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reader)
-            _answer(writer, function)
-        os.close(writer)
+        try:
+            child, reader = _start(function)
+        except OSError as error:  # the machine has no processes or files left
+            raise GaveUpError(str(error), hangs=False) from error
         try:
             text = _read_until(reader, time.monotonic() + self._timeout)
         finally:
@@ -69,6 +67,22 @@ class Guard:
             os.kill(child, signal.SIGKILL)
         if not _is_gone(child, wait_seconds=_TIME_TO_DIE):
             self._stuck = child
+
+
+def _start(function: Callable[[], Any]) -> tuple[int, int]:
+    """A child that answers, and the end of the pipe to read its answer from."""
+    reader, writer = os.pipe()
+    try:
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            _answer(writer, function)
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    return child, reader
 
 
 def _answer(writer: int, function: Callable[[], Any]) -> None:

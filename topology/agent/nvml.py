@@ -112,9 +112,15 @@ def _ask(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _board(index: int, handle: Any) -> SeenBoard:
+    """What a GPU answers. One that dies while it is asked is lost, not a GPU that knows little."""
     uuid = handle and _ask(pynvml.nvmlDeviceGetUUID, handle)
-    if not uuid:
+    board = _answers(index, handle, uuid) if uuid else None
+    if board is None or not _ask(pynvml.nvmlDeviceGetUUID, handle):
         return SeenBoard(index=index, lost=True)
+    return board
+
+
+def _answers(index: int, handle: Any, uuid: str) -> SeenBoard:
     memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     pci = _ask(pynvml.nvmlDeviceGetPciInfo, handle)
     ecc = _ask(pynvml.nvmlDeviceGetEccMode, handle)

@@ -14,6 +14,7 @@ from typing import Final
 
 from topology.catalog.boards import MigBoard, MigProfile, boards
 from topology.catalog.gpus import GpuModel
+from topology.catalog.wording import Translate, gettext_noop
 
 _NONE: Final[Mapping[str, MigProfile]] = MappingProxyType({})
 
@@ -46,13 +47,13 @@ class Cause(StrEnum):
 
 
 _WORDS: Final = {
-    Cause.NO_MIG: "{model} has no MIG",
-    Cause.NO_SUCH_PROFILE: "{model} has no profile {profile}",
-    Cause.TOO_MANY: "{model} holds at most {available} of {profile}, not {asked}",
-    Cause.COMPUTE_SLICES: "{model} has {available} compute slices, not {asked}",
-    Cause.MEMORY_SLICES: "{model} has {available} memory slices, not {asked}",
-    Cause.ENGINES: "the media engines of {model} do not suffice for {profile} too",
-    Cause.NO_PLACE: "{model} has no free place where {profile} may start",
+    Cause.NO_MIG: gettext_noop("{model} has no MIG"),
+    Cause.NO_SUCH_PROFILE: gettext_noop("{model} has no profile {profile}"),
+    Cause.TOO_MANY: gettext_noop("{model} holds at most {available} of {profile}, not {asked}"),
+    Cause.COMPUTE_SLICES: gettext_noop("{model} has {available} compute slices, not {asked}"),
+    Cause.MEMORY_SLICES: gettext_noop("{model} has {available} memory slices, not {asked}"),
+    Cause.ENGINES: gettext_noop("the media engines of {model} do not suffice for {profile} too"),
+    Cause.NO_PLACE: gettext_noop("{model} has no free place where {profile} may start"),
 }
 
 
@@ -69,10 +70,14 @@ class Misfit:
     asked: int = 0
     available: int = 0
 
-    def __str__(self) -> str:
-        return _WORDS[self.cause].format(
+    def text(self, translate: Translate = gettext_noop) -> str:
+        """What is wrong, as a sentence in the language of `translate`."""
+        return translate(_WORDS[self.cause]).format(
             model=self.model, profile=self.profile, asked=self.asked, available=self.available
         )
+
+    def __str__(self) -> str:
+        return self.text()
 
 
 def profiles(model: GpuModel) -> Mapping[str, MigProfile]:

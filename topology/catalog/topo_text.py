@@ -9,10 +9,12 @@ harm. Nothing is guessed: a table that is cut off or contradicts itself is refus
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from topology.catalog.links import Link, LinkKind
 from topology.catalog.matrix import LinkMatrix
+from topology.catalog.wording import Translate, gettext_noop
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _GPU: Final = re.compile(r"GPU(\d+)")
@@ -26,13 +28,34 @@ _MOST_NUMA_NODES: Final = 1024
 _TABLE_COLUMNS: Final = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 
 
+class Flaw(Enum):
+    """Why a text is no table of links."""
+
+    NO_HEADER = gettext_noop("there is no header with GPU0: paste all of `nvidia-smi topo -m`")
+    NAMED_TWICE = gettext_noop("the header names a device twice")
+    NOT_IN_HEADER = gettext_noop("{name} has a row but does not stand in the header")
+    ROW_MISSING = gettext_noop("cut off: the row of {name} is missing")
+    OTHER_ROW = gettext_noop("the row of {name} should stand here")
+    CUT_OFF = gettext_noop("cut off: {name} has {found} of {wanted} links in its row")
+    NO_LINK = gettext_noop("{cell} in the row of {name} is no kind of link")
+    DIAGONAL = gettext_noop("X stands only where {name} meets itself")
+    ASYMMETRIC = gettext_noop("{name} has {here} to {other}, but {other} has {there} to {name}")
+    NO_NUMA = gettext_noop("{cell} is no NUMA node")
+    NO_NUMA_RANGE = gettext_noop("{cell} is no range of NUMA nodes")
+
+
 class TopologyTextError(ValueError):
     """The text cannot be read. line: where, counted from 1."""
 
-    def __init__(self, line: int, why: str) -> None:
-        super().__init__(f"line {line}: {why}")
+    def __init__(self, line: int, flaw: Flaw, **values: object) -> None:
         self.line = line
-        self.why = why
+        self.flaw = flaw
+        self.values = values
+        super().__init__(f"line {line}: {self.text()}")
+
+    def text(self, translate: Translate = gettext_noop) -> str:
+        """What is wrong in that line, in the language of `translate`."""
+        return translate(self.flaw.value).format(**self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +100,7 @@ def _header(lines: Sequence[str]) -> _Header:
         words = line.split()
         if len(words) > 1 and _GPU.fullmatch(words[0]) and words[1] != "X":
             return _read_header(number, line)
-    raise TopologyTextError(1, "there is no header with GPU0: paste all of `nvidia-smi topo -m`")
+    raise TopologyTextError(1, Flaw.NO_HEADER)
 
 
 def _read_header(number: int, line: str) -> _Header:
@@ -90,7 +113,7 @@ def _read_header(number: int, line: str) -> _Header:
             columns.insert(0, name)
     names = devices.split()
     if len(names) != len(set(names)):
-        raise TopologyTextError(number, "the header names a device twice")
+        raise TopologyTextError(number, Flaw.NAMED_TWICE)
     return _Header(number, tuple(names), tuple(columns))
 
 
@@ -101,14 +124,14 @@ def _rows(lines: Sequence[str], header: _Header) -> list[_Row]:
         line = lines[number - 1] if number <= len(lines) else ""
         words = line.split()
         if not words:
-            raise TopologyTextError(number, f"cut off: the row of {name} is missing")
+            raise TopologyTextError(number, Flaw.ROW_MISSING, name=name)
         if words[0] != name:
-            raise TopologyTextError(number, f"the row of {name} should stand here")
+            raise TopologyTextError(number, Flaw.OTHER_ROW, name=name)
         rows.append(_row(number, line, header))
     after = [*lines, ""][header.line + len(rows)].split()
     if after and _DEVICE.fullmatch(after[0]):
         number = header.line + len(rows) + 1
-        raise TopologyTextError(number, f"{after[0]} has a row but does not stand in the header")
+        raise TopologyTextError(number, Flaw.NOT_IN_HEADER, name=after[0])
     return rows
 
 
@@ -118,9 +141,7 @@ def _row(number: int, line: str, header: _Header) -> _Row:
     name, *cells = [cell.strip() for cell in line.split("\t")] if has_tabs else line.split()
     links = tuple(_link(number, name, cell) for cell in cells[:count] if cell)
     if len(links) < count:
-        raise TopologyTextError(
-            number, f"cut off: {name} has {len(links)} of {count} links in its row"
-        )
+        raise TopologyTextError(number, Flaw.CUT_OFF, name=name, found=len(links), wanted=count)
     rest = tuple(cells[count:])
     is_certain = has_tabs or len(rest) == len(header.columns)
     return _Row(number, links, rest if is_certain else None)
@@ -135,7 +156,7 @@ def _link(number: int, name: str, cell: str) -> Link | None:
         return Link(LinkKind.NVLINK, int(nvlink[1]))
     if cell in _KINDS:
         return _KINDS[cell]
-    raise TopologyTextError(number, f"{cell} in the row of {name} is no kind of link")
+    raise TopologyTextError(number, Flaw.NO_LINK, cell=cell, name=name)
 
 
 def _check_symmetric(header: _Header, rows: Sequence[_Row]) -> None:
@@ -144,10 +165,10 @@ def _check_symmetric(header: _Header, rows: Sequence[_Row]) -> None:
             here, there = row.links[to], rows[to].links[at]
             one, other = header.devices[at], header.devices[to]
             if (here is None) != (at == to):
-                raise TopologyTextError(row.line, f"X stands only where {one} meets itself")
+                raise TopologyTextError(row.line, Flaw.DIAGONAL, name=one)
             if here != there:
                 raise TopologyTextError(
-                    row.line, f"{one} has {here} to {other}, but {other} has {there} to {one}"
+                    row.line, Flaw.ASYMMETRIC, name=one, other=other, here=here, there=there
                 )
 
 
@@ -166,9 +187,9 @@ def _numa(row: _Row, cell: str) -> frozenset[int]:
         first, dash, last = part.partition("-")
         words = (first, last) if dash else (first,)
         if not all(word.isascii() and word.isdecimal() for word in words):
-            raise TopologyTextError(row.line, f"{cell} is no NUMA node")
+            raise TopologyTextError(row.line, Flaw.NO_NUMA, cell=cell)
         if int(words[-1]) >= _MOST_NUMA_NODES or int(words[-1]) < int(words[0]):
-            raise TopologyTextError(row.line, f"{cell} is no range of NUMA nodes")
+            raise TopologyTextError(row.line, Flaw.NO_NUMA_RANGE, cell=cell)
         found |= set(range(int(words[0]), int(words[-1]) + 1))
     return frozenset(found)
 

@@ -141,6 +141,19 @@ def test_an_answer_longer_than_a_pipe_comes_whole():
     assert Guard(10.0).run(lambda: "x" * 1_000_000) == "x" * 1_000_000
 
 
+def test_a_machine_without_processes_left_ends_nothing(node, monkeypatch):
+    def refuse():
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    Agent(dict, node.take, 10.0).round(0.0)
+
+    assert node.states == ["failed"]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_no_call_is_made_while_an_earlier_one_cannot_even_die():
     """A child in uninterruptible sleep cannot be had here: one that was never killed stands in."""
     guard = Guard(0.2)
@@ -231,7 +244,7 @@ def test_the_whole_agent_reports_and_stays_small(api_server, nvml_folder, machin
     try:
         wait_for(lambda: len(api_server.seen) == 1)
         machine.say("gpu 1 lost 1")
-        wait_for(lambda: len(api_server.seen) == 2)
+        wait_for(lambda: len(api_server.seen) > 1)
         most_mib = high_water_mib(agent.pid)
     finally:
         agent.kill()

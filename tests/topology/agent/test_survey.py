@@ -3,6 +3,7 @@
 import json
 from itertools import combinations
 
+import pynvml
 import pytest
 
 from topology.agent.survey import DRIVER, GPUS, LINKS, survey
@@ -140,6 +141,23 @@ def test_a_dead_gpu_is_named_and_the_others_go_on(machine):
     assert notes[DRIVER] == {"state": "ok", "version": "550.54.15", "lost": [3]}
     assert notes[LINKS]["gpus"] == [0, 1, 2, 4, 5, 6, 7]
     assert labels["muster.dev/gpu-driver-state"] == "ok"
+
+
+def test_a_gpu_that_dies_while_it_is_asked_is_lost(machine, monkeypatch):
+    machine.gpus(2)
+    ask, asked = pynvml.nvmlDeviceGetMigMode, []
+
+    def last_words(handle):
+        asked.append(handle)
+        if len(asked) == 2:
+            machine.say("gpu 1 lost 1")
+        return ask(handle)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMigMode", last_words)
+
+    notes, _ = said(machine)
+
+    assert ([gpu["index"] for gpu in notes[GPUS]], notes[DRIVER]["lost"]) == ([0], [1])
 
 
 def test_network_cards_are_told_with_the_gpus_they_serve(machine):

@@ -156,7 +156,7 @@ def test_what_cannot_be_read_is_refused_with_its_line(pasted, line, why):
         read_topology(pasted)
 
     assert refused.value.line == line
-    assert why in refused.value.why
+    assert why in refused.value.text()
     assert str(refused.value).startswith(f"line {line}: ")
 
 

@@ -307,3 +307,14 @@ def test_a_layout_that_a_board_holds_comes_out_as_it_was_wanted(data):
         assert (change.layouts, change.problems[0].fault) == ({}, Fault.MISFIT)
     else:
         assert (change.layouts, change.problems) == ({1: layout}, ())
+
+
+def test_whoever_shows_a_problem_translates_it():
+    german = {"GPU {gpu}: {why}": "GPU {gpu}: {why}!", "{model} has no MIG": "{model} hat kein MIG"}
+    config = read("mig-mixed-node")["everything-sevenths"]
+
+    problem = apply_config(config, MIXED_NODE).problems[1]
+
+    assert problem.text(german.__getitem__) == (
+        "mig-configs.everything-sevenths[0]: GPU 2: L40S-48GB hat kein MIG!"
+    )
