@@ -19,6 +19,7 @@ from scheduling.engine.layouts import can_be_cut, profile_to_cut
 from scheduling.engine.ledger import WHOLE_MILLI, Ledger
 from scheduling.engine.placing import Placer, blocking_promise
 from scheduling.engine.plan import Number, Reason
+from scheduling.engine.policy import Order
 from scheduling.engine.promises import Promise
 from scheduling.engine.quota import AnyBooks
 from scheduling.engine.reserve import waits_for
@@ -262,8 +263,14 @@ class Doctor:
         return desk.claim(job).parts
 
     def _longest(self, job: PendingJob) -> int | None:
-        """The longest walltime with which `job` would start now."""
+        """The longest walltime with which `job` would start now.
+
+        None as well where nobody can say: in the expansion order a shorter walltime is an earlier
+        turn, at which devices may still be kept for jobs that lose them later in this cycle.
+        """
         desk = self._desk
+        if desk.policy.order == Order.EXPANSION and desk.snapshot.holds:
+            return None
         ledger, _ = desk.view(job)
         spans = {own.start - desk.at for own in desk.promises.all if own.start > desk.at}
         for span in sorted(spans, reverse=True):
