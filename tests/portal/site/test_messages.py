@@ -12,7 +12,7 @@ from django.utils.translation.template import templatize
 ROOT = Path(settings.BASE_DIR)
 FOLDER = ROOT / "locale" / "zh_Hans" / "LC_MESSAGES"
 APPS = ("portal", "tenants", "topology", "scheduling")
-ASKS = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy"}
+ASKS = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy"}
 IN_TEMPLATE = re.compile(r"""gettext\((u'(?:[^'\\]|\\.)*'|u"(?:[^"\\]|\\.)*")""")
 HOLES = re.compile(r"%\(\w+\)\d*[sd]|%[sd]|\{\w+\}")
 ENTRY = re.compile(
