@@ -62,10 +62,10 @@ def _homes_of(model: GpuModel) -> Iterator[Home]:
         yield Home(model, profile.name, memory, profile.memory_mib is not None)
 
 
-def instance_memory_mib(model: GpuModel, board: MigBoard | None, profile: MigProfile) -> int:
+def instance_memory_mib(model: GpuModel, board: MigBoard, profile: MigProfile) -> int:
     """Memory of one instance: as published, or nine tenths of its part of the board."""
-    if profile.memory_mib is not None or board is None:
-        return profile.memory_mib or 0
+    if profile.memory_mib is not None:
+        return profile.memory_mib
     return int(_USABLE * model.memory_mib * profile.width / board.placement_units)
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topology.catalog.boards import boards
 from topology.catalog.fitting import (
     cheapest_inference_change,
     cheapest_training_change,
@@ -224,6 +225,22 @@ def test_what_fits_on_which_board_or_slice():
 def test_memory_of_instances_is_less_than_their_part_of_the_board():
     for home in homes():
         assert 0 < home.memory_mib <= home.model.memory_mib
+
+
+def test_memory_that_nobody_has_published_is_worked_out_on_the_low_side():
+    """No published one has less than nine tenths of its part, which is what the others get."""
+    parts = {
+        home: home.model.memory_mib * profile.width / board.placement_units
+        for home in homes()
+        if home.profile
+        for board in [boards()[home.model.key]]
+        for profile in [board.profiles[home.profile]]
+    }
+
+    assert all(home.memory_mib >= 0.9 * part for home, part in parts.items() if home.is_measured)
+    assert all(
+        home.memory_mib == int(0.9 * part) for home, part in parts.items() if not home.is_measured
+    )
 
 
 def test_the_smallest_comes_first():
