@@ -5,7 +5,8 @@ the order `fifo` these are the textbook policies: first come first served (`stri
 reservation) and EASY backfill (one; Lifka, JSSPP 1995).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
@@ -33,6 +34,99 @@ def run_pool(
     return _Pool(jobs, gpus, policy, watch).run()
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Waiting jobs in order of submission, as arrays of equal length."""
+
+    submit: IntArray
+    gpus: IntArray
+    estimate: IntArray
+
+    def at(self, places: IntArray) -> "Waiting":
+        """Those at these places, in this order."""
+        return Waiting(self.submit[places], self.gpus[places], self.estimate[places])
+
+
+class Pass:
+    """One pass over the queue of a pool at one instant.
+
+    stays: (end that is believed, GPUs) of each running job; read only if somebody is promised room.
+    """
+
+    def __init__(
+        self, policy: Policy, now: int, free: int, stays: Callable[[], Iterable[tuple[int, int]]]
+    ) -> None:
+        self._policy = policy
+        self._now = now
+        self._free = free
+        self._stays = stays
+        self._started: list[tuple[int, int]] = []
+
+    def starts(self, waiting: Waiting) -> list[int]:
+        """Places of the jobs that start now, in the order in which they are looked at."""
+        if self._policy.order != Order.EXPANSION:
+            return self._in_turn(waiting)
+        turns = self._by_expansion(waiting)
+        return [int(turns[place]) for place in self._in_turn(waiting.at(turns))]
+
+    def _by_expansion(self, waiting: Waiting) -> IntArray:
+        """Places, largest expansion first, ties as they stand."""
+        aging = np.clip(waiting.estimate, 1, max(1, self._policy.aging_walltime))
+        expansion = (self._now - waiting.submit + aging) / aging
+        order: IntArray = np.argsort(-expansion, kind="stable")
+        return order
+
+    def _in_turn(self, waiting: Waiting) -> list[int]:
+        head = self._front(waiting)
+        started = list(range(head))
+        if head == len(waiting.gpus) or not self._free or self._policy.strict:
+            return started
+        shadow, spare = NEVER, 0
+        if self._policy.reservations:
+            shadow, spare = self._reservation(int(waiting.gpus[head]))
+        return started + self._backfill(waiting, head + 1, shadow, spare)
+
+    def _front(self, waiting: Waiting) -> int:
+        """Start those at the front; returns the place of the first that does not fit."""
+        place = 0
+        while place < len(waiting.gpus) and waiting.gpus[place] <= self._free:
+            self._start(waiting, place)
+            place += 1
+        return place
+
+    def _backfill(self, waiting: Waiting, place: int, shadow: int, spare: int) -> list[int]:
+        """Start what is over by `shadow`, or needs no more than is spare then."""
+        started: list[int] = []
+        gpus, ends = waiting.gpus, self._now + waiting.estimate
+        while self._free and place < len(gpus):
+            ok = (gpus[place:] <= self._free) & ((ends[place:] <= shadow) | (gpus[place:] <= spare))
+            first = int(ok.argmax())
+            if not ok[first]:
+                break
+            place += first
+            if ends[place] > shadow:
+                spare -= int(gpus[place])
+            self._start(waiting, place)
+            started.append(place)
+            place += 1
+        return started
+
+    def _start(self, waiting: Waiting, place: int) -> None:
+        gpus = int(waiting.gpus[place])
+        self._free -= gpus
+        self._started.append((self._now + int(waiting.estimate[place]), gpus))
+
+    def _reservation(self, need: int) -> tuple[int, int]:
+        """When so many GPUs are free at the latest, and how many are then left over."""
+        free, shadow = self._free, 0
+        for end, gpus in sorted([*self._stays(), *self._started]):
+            if free >= need and end > shadow:
+                break
+            free += gpus
+            shadow = end
+        return shadow, free - need
+
+
 class _Pool:
     def __init__(
         self, jobs: Sequence[StreamJob], gpus: int, policy: Policy, watch: Watch | None
@@ -41,13 +135,10 @@ class _Pool:
         self._total = self._free = gpus
         self._policy = policy
         self._watch = watch
-        self._wide = np.array([job.gpus for job in jobs], dtype=np.int64)
-        self._submit = np.array([job.submit for job in jobs], dtype=np.int64)
-        self._estimate = np.array([job.estimate for job in jobs], dtype=np.int64)
-        self._aging = np.clip(self._estimate, 1, max(1, policy.aging_walltime))
+        self._asked = waiting_of(jobs)
         self._queue = _Queue(len(jobs))
         self._ends: list[tuple[int, int]] = []
-        self._believed: dict[int, int] = {}
+        self._stays: dict[int, tuple[int, int]] = {}
         self._outcomes: list[Outcome | None] = [None] * len(jobs)
         self._ended = 0
 
@@ -63,12 +154,13 @@ class _Pool:
                 self._end(heappop(self._ends)[1])
             while accepted and self._jobs[accepted[-1]].submit == now:
                 self._queue.join(accepted.pop())
-            self._pass(now)
+            if self._free and self._queue:
+                self._pass(now)
         return self._outcomes
 
     def _end(self, index: int) -> None:
         self._free += self._jobs[index].gpus
-        del self._believed[index]
+        del self._stays[index]
         self._ended += 1
         if self._watch is not None:
             self._watch(self._ended)
@@ -77,75 +169,22 @@ class _Pool:
         job = self._jobs[index]
         self._free -= job.gpus
         self._outcomes[index] = Outcome(job, ((now, now + job.runtime),))
-        self._believed[index] = now + job.estimate
+        self._stays[index] = now + job.estimate, job.gpus
         heappush(self._ends, (now + job.runtime, index))
 
     def _pass(self, now: int) -> None:
-        if not self._free or not self._queue:
-            return
         waiting = self._queue.waiting()
-        if self._policy.order == Order.EXPANSION:
-            turns = self._by_expansion(waiting, now)
-            started = self._start_in_turn(waiting[turns], now)
-            self._queue.leave([int(turns[place]) for place in started])
-        else:
-            self._queue.leave(self._start_in_turn(waiting, now))
+        chosen = Pass(self._policy, now, self._free, self._stays.values)
+        places = chosen.starts(self._asked.at(waiting))
+        for index in waiting[places].tolist():
+            self._start(index, now)
+        self._queue.leave(places)
 
-    def _by_expansion(self, waiting: IntArray, now: int) -> IntArray:
-        """Places in the queue, largest expansion first, ties as they stand."""
-        aging = self._aging[waiting]
-        order: IntArray = np.argsort(
-            -((now - self._submit[waiting] + aging) / aging), kind="stable"
-        )
-        return order
 
-    def _start_in_turn(self, waiting: IntArray, now: int) -> list[int]:
-        """Start what may start, in this order; returns the places of those in `waiting`."""
-        started = self._start_heads(waiting, now)
-        head = len(started)
-        if head == len(waiting) or not self._free or self._policy.strict:
-            return started
-        behind = waiting[head + 1 :]
-        shadow, spare = NEVER, 0
-        if self._policy.reservations:
-            shadow, spare = self._reservation(int(waiting[head]))
-        return started + [head + 1 + place for place in self._backfill(behind, now, shadow, spare)]
-
-    def _start_heads(self, waiting: IntArray, now: int) -> list[int]:
-        """Start those at the front, up to the first that does not fit."""
-        place = 0
-        while place < len(waiting) and self._wide[waiting[place]] <= self._free:
-            self._start(int(waiting[place]), now)
-            place += 1
-        return list(range(place))
-
-    def _backfill(self, behind: IntArray, now: int, shadow: int, spare: int) -> list[int]:
-        """Start what is over by `shadow`, or needs no more than is spare then."""
-        started: list[int] = []
-        wide, ends = self._wide[behind], now + self._estimate[behind]
-        place = 0
-        while self._free and place < len(behind):
-            ok = (wide[place:] <= self._free) & ((ends[place:] <= shadow) | (wide[place:] <= spare))
-            first = int(ok.argmax())
-            if not ok[first]:
-                break
-            place += first
-            if ends[place] > shadow:
-                spare -= int(wide[place])
-            self._start(int(behind[place]), now)
-            started.append(place)
-            place += 1
-        return started
-
-    def _reservation(self, head: int) -> tuple[int, int]:
-        """When the head can start at the latest, and the GPUs then left over."""
-        need, free, shadow = int(self._wide[head]), self._free, 0
-        for end, index in sorted((end, index) for index, end in self._believed.items()):
-            if free >= need and end > shadow:
-                break
-            free += self._jobs[index].gpus
-            shadow = end
-        return shadow, free - need
+def waiting_of(jobs: Iterable[StreamJob]) -> Waiting:
+    """The jobs as arrays."""
+    rows = [(job.submit, job.gpus, job.estimate) for job in jobs]
+    return Waiting(*np.array(rows, dtype=np.int64).reshape(-1, 3).T.copy())
 
 
 class _Queue:
