@@ -57,9 +57,11 @@ def homes_for(memory_mib: int) -> tuple[Home, ...]:
 def _homes_of(model: GpuModel) -> Iterator[Home]:
     yield Home(model, None, model.memory_mib, is_measured=True)
     board = boards().get(model.key)
-    for profile in board.profiles.values() if board else ():
+    if board is None:
+        return
+    for profile in board.profiles.values():
         memory = instance_memory_mib(model, board, profile)
-        yield Home(model, profile.name, memory, profile.memory_mib is not None)
+        yield Home(model, profile.name, memory, is_measured=profile.memory_mib is not None)
 
 
 def instance_memory_mib(model: GpuModel, board: MigBoard, profile: MigProfile) -> int:
