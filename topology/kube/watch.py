@@ -183,6 +183,9 @@ class ClusterWatch:
 
         ApiError, ClusterAway: it cannot go on from there.
         """
+        # A watch from a version that the cluster has not come to yet is silent, and stays so when
+        # that version was another cluster's, or this one's before it was restored. A list says.
+        wire.ask(Request(method="GET", path=kind.path, query=_known_query(version)))
         began = time.monotonic()
         stream = wire.follow(_watch_request(kind, version), quiet_seconds=QUIET_SECONDS)
         self._streams.add(stream)
@@ -258,6 +261,11 @@ class ClusterWatch:
 
 def _is_expired(error: Exception) -> bool:
     return isinstance(error, ApiError) and error.status == GONE
+
+
+def _known_query(version: int) -> dict[str, str]:
+    """Of a short list that the cluster can only give once it has come to that version."""
+    return {"limit": "1", "resourceVersion": str(version)}
 
 
 def _watch_request(kind: Kind, version: int) -> Request:
