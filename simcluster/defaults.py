@@ -26,6 +26,8 @@ def fill_in(resource: Resource, obj: Obj) -> None:
     if resource is PODS:
         fill_pod_spec(obj["spec"])
         obj["spec"].setdefault("enableServiceLinks", True)
+        for container in _containers(obj["spec"]):
+            _fill_requests(container["resources"])
     elif resource is JOBS:
         _fill_job(obj["spec"])
     elif resource is NODES:
@@ -40,6 +42,7 @@ def admit(world: World, resource: Resource, obj: Obj) -> None:
         _admit_pod(world, obj)
     elif resource is JOBS:
         _give_selector(obj)
+        _label_job(obj)
         obj["status"] = {}
     elif resource is NODES:
         status = obj.setdefault("status", {})
@@ -62,7 +65,7 @@ def fill_pod_spec(spec: Obj) -> None:
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
-    for container in [*spec.get("containers", []), *(spec.get("initContainers") or [])]:
+    for container in _containers(spec):
         container.setdefault("resources", {})
         container.setdefault("terminationMessagePath", "/dev/termination-log")
         container.setdefault("terminationMessagePolicy", "File")
@@ -70,7 +73,10 @@ def fill_pod_spec(spec: Obj) -> None:
         container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
         for port in container.get("ports") or []:
             port.setdefault("protocol", "TCP")
-        _fill_requests(container["resources"])
+
+
+def _containers(spec: Obj) -> list[Obj]:
+    return [*spec["containers"], *(spec.get("initContainers") or [])]
 
 
 def _fill_requests(resources: Obj) -> None:
@@ -92,7 +98,7 @@ def _admit_pod(world: World, pod: Obj) -> None:
     spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
     _fill_priority(world, pod)
-    _fill_tolerations(spec)
+    admit_changed_pod(pod)
     status: Obj = {"phase": "Pending", "qosClass": _qos_class(spec)}
     if gates_of(pod):
         condition = {
@@ -121,7 +127,9 @@ def _fill_priority(world: World, pod: Obj) -> None:
     spec["preemptionPolicy"] = found.get("preemptionPolicy", "PreemptLowerPriority")
 
 
-def _fill_tolerations(spec: Obj) -> None:
+def admit_changed_pod(pod: Obj) -> None:
+    """Bear with a lost node for a while, whatever a writer leaves out, at birth and later."""
+    spec = pod["spec"]
     tolerations = list(spec.get("tolerations") or [])
     known = {t.get("key") for t in tolerations if t.get("effect") in {None, "", "NoExecute"}}
     wait = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TROUBLE_SECONDS}
@@ -157,6 +165,14 @@ def _fill_job(spec: Obj) -> None:
     template = spec.get("template")
     if isinstance(template, dict) and isinstance(template.get("spec"), dict):
         fill_pod_spec(template["spec"])
+
+
+def _label_job(job: Obj) -> None:
+    """A Job without labels bears those of its pods."""
+    template = job["spec"].get("template")
+    metadata = template.get("metadata") if isinstance(template, dict) else None
+    if metadata and metadata.get("labels") and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(metadata["labels"])
 
 
 def _give_selector(job: Obj) -> None:

@@ -130,6 +130,13 @@ def unprocessable() -> ApiError:
     return ApiError(422, "Invalid", message=message)
 
 
+def without_merge_key(item: Obj, key: str) -> ApiError:
+    """The 500 of a strategic merge whose item cannot be told from others: no fault of the server's,
+    and yet that is what it answers.
+    """
+    return ApiError(500, "", message=f"map: {item} does not contain declared merge key: {key}")
+
+
 def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message=message)
 

@@ -81,6 +81,7 @@ class JobController:
         self._make = make
         self._look: dict[str, None] = {}
         self._soon: dict[str, None] = {}
+        self._orphans: dict[str, None] = {}  # pods whose Job let them go
         self._backoffs: dict[str, Backoff] = {}
         self._planned: dict[str, set[float]] = {}
 
@@ -95,10 +96,16 @@ class JobController:
             owner = controller_of(event.obj)
             if owner is not None and owner["kind"] == "Job":
                 self._see_pod(event, owner["uid"])
+            elif JOB_FINALIZER in (event.obj["metadata"].get("finalizers") or []):
+                self._orphans[uid_of(event.obj)] = None
 
     def act(self) -> bool:
         look, self._look = self._look, {}
         soon, self._soon = self._soon, {}
+        orphans, self._orphans = self._orphans, {}
+        for uid in orphans:
+            if (orphan := self._world.store.by_uid(uid)) is not None:
+                self._take_finalizer(orphan[1])
         for uid in soon:
             self._look_again(uid, int(self._world.clock.now()) + 1.0)
         for uid in look:
@@ -107,7 +114,7 @@ class JobController:
                 self._free_pods(uid)
             else:
                 self._sync(found[1])
-        return bool(look)
+        return bool(look or orphans)
 
     def _see_pod(self, event: Event, uid: str) -> None:
         """Look at once when pods come, end or go; a little later when they only become ready."""

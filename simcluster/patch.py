@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simcluster.errors import ApiError, bad_request, unprocessable
+from simcluster.errors import ApiError, bad_request, unprocessable, without_merge_key
 from simcluster.objects import Obj, clone
 
 # Lists that a strategic merge joins by a key of their items; every other list is replaced whole.
@@ -118,7 +118,7 @@ def _merge_list(field: str, old: list[Any], *, patch: list[Any]) -> list[Any]:
     for item in patch:
         key = merge_key(keys, item)
         if key is None:
-            raise bad_request(f"map: {item} does not contain declared merge key: {keys[0]}")
+            raise without_merge_key(item, keys[0])
         _merge_item(result, item, key=key)
     return result
 
@@ -175,7 +175,7 @@ def _operate(document: Any, operation: Obj) -> Any:
         if name == "move":
             document = _remove(document, source)
         return _add(document, path, value=value, replace=False)
-    raise bad_request(f"unknown operation {name!r} in a JSON patch")
+    raise unprocessable()
 
 
 def _pointer(text: Any) -> list[str]:

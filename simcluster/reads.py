@@ -84,15 +84,15 @@ class Reader:
         token = request.query.get("continue", "")
         wanted = request.number("resourceVersion") or 0
         if wanted > store.version:
-            message = f"Too large resource version: {wanted}, current: {store.version}"
-            raise errors.ApiError(504, "Timeout", message=message)
+            why = f"Timeout: Too large resource version: {wanted}, current: {store.version}"
+            raise errors.ApiError(504, "Timeout", message=why)
         after, version = _read_token(token) if token else (None, store.version)
         if after is not None and store.is_too_old(version):
             message = (
                 "The provided continue parameter is too old to display a consistent list result"
             )
             raise errors.expired(message, token=_write_token(after, store.version))
-        objects = _selected(store, request, target)
+        objects = _selected(store, request, target, version=version)
         if after is not None:
             objects = [obj for obj in objects if _place(obj) > after]
         if not limit or len(objects) <= limit:
@@ -101,9 +101,12 @@ class Reader:
         return Page(objects[:limit], version, _write_token(last, version), len(objects) - limit)
 
 
-def _selected(store: Store, request: Request, target: Target) -> list[Stored]:
+def _selected(store: Store, request: Request, target: Target, *, version: int) -> list[Stored]:
+    """What the request asks for, as it was at `version`, in the order of lists."""
     matches = selection(request, target.resource)
-    objects = [obj for obj in store.all(target.resource, target.namespace) if matches(obj)]
+    objects = [
+        obj for obj in store.as_of(version, target.resource, target.namespace) if matches(obj)
+    ]
     return sorted(objects, key=_place)
 
 

@@ -24,7 +24,7 @@ def begin(world: World, resource: Resource, obj: Stored, *, how: Removal) -> Sto
     finalizers = _finalizers(obj, how)
     grace = _grace(obj, how) if resource is PODS else 0
     held = bool(finalizers) or (resource is NAMESPACES and bool(obj["spec"].get("finalizers")))
-    if grace == 0 and not held:
+    if grace == 0 and not held and resource is not PODS:
         world.store.remove(resource, obj)
         return None
 
@@ -41,7 +41,11 @@ def begin(world: World, resource: Resource, obj: Stored, *, how: Removal) -> Sto
         if resource is NAMESPACES:
             new["status"] = {**new.get("status", {}), "phase": "Terminating"}
 
-    return world.store.change(resource, obj, mark)
+    marked = world.store.change(resource, obj, mark)
+    if grace == 0 and not held:  # even a pod that goes at once is first seen to be going
+        world.store.remove(resource, marked)
+        return None
+    return marked
 
 
 def finish_if_free(world: World, resource: Resource, obj: Stored) -> bool:

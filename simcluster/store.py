@@ -144,6 +144,19 @@ class Store:
             newer.append(event)
         return newer[::-1]
 
+    def as_of(self, version: int, resource: Resource, namespace: str = "") -> list[Stored]:
+        """Objects of one kind as they were at `version`, which must not be too old; in no order."""
+        objects = {(namespace_of(o), name_of(o)): o for o in self.all(resource, namespace)}
+        for event in reversed(self.since(version)):
+            if event.resource is not resource or namespace not in {"", namespace_of(event.obj)}:
+                continue
+            key = (namespace_of(event.obj), name_of(event.obj))
+            if event.old is None:
+                objects.pop(key, None)
+            else:
+                objects[key] = event.old
+        return list(objects.values())
+
     def _publish(self, event: Event) -> None:
         self.history.append(event)
         for listener in self.listeners:

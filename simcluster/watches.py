@@ -30,14 +30,18 @@ class Change:
 class Watch:
     """One client's view of one kind of object; `offer` is called for every change of it."""
 
-    def __init__(self, target: Target, matches: Predicate) -> None:
+    def __init__(self, target: Target, matches: Predicate, *, after: int = 0) -> None:
+        """after: changes up to that version are not told, should it be one of the future."""
         self.target = target
         self._matches = matches
+        self._after = after
         self._waiting: deque[Change] = deque()
         self._something = asyncio.Event()
         self.closed = False
 
     def offer(self, event: Event) -> None:
+        if event.version <= self._after:
+            return
         if self.target.name and name_of(event.obj) != self.target.name:
             return
         if self.target.namespace and namespace_of(event.obj) != self.target.namespace:
@@ -49,6 +53,10 @@ class Watch:
         self._something.set()
         if len(self._waiting) > SLOW_WATCH:
             self.close()
+
+    def is_behind(self, version: int) -> bool:
+        """Whether a bookmark of that version would be news to this client."""
+        return not self.closed and version > self._after
 
     def push(self, change: Change) -> None:
         self._waiting.append(change)
@@ -111,12 +119,9 @@ class Watches:
         store = self._world.store
         text = request.query.get("resourceVersion", "")
         version = request.number("resourceVersion") or 0
-        if version > store.version:
-            message = f"Too large resource version: {version}, current: {store.version}"
-            raise errors.ApiError(504, "Timeout", message=message)
         matches = selection(request, target.resource)
         initial = request.query.get("sendInitialEvents")
-        watch = Watch(target, matches)
+        watch = Watch(target, matches, after=version)
         frames = _Frames(request, target.resource, self._world)
         if version and initial != "true" and store.is_too_old(version):
             return Response(stream=_one(frames.expired(version)))
@@ -155,7 +160,7 @@ class Watches:
                 changes = await watch.next(min(left, BOOKMARK_SECONDS))
                 for change in changes:
                     yield frames.frame(change)
-                if not changes and frames.bookmarks and not watch.closed:
+                if not changes and frames.bookmarks and watch.is_behind(self._world.store.version):
                     yield frames.frame(Change("BOOKMARK", frames.bookmark(initial=False)))
         finally:
             self._open[watch.target.resource.id].pop(watch, None)

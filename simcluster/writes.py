@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simcluster import apply, errors, removal
-from simcluster.defaults import admit, fill_in
+from simcluster.defaults import admit, admit_changed_pod, fill_in
 from simcluster.errors import Cause
 from simcluster.objects import (
     Obj,
@@ -114,6 +114,8 @@ class Writer:
             raise errors.invalid(resource, target.name, causes=[errors.required_field("spec")])
         if write.part != "status":
             fill_in(resource, new)
+        if resource is PODS and not write.part:
+            admit_changed_pod(new)
         if new == old:
             return old
         self._check_update(resource, new, old, part=write.part)

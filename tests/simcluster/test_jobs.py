@@ -1,7 +1,5 @@
 """The Job controller, on a clock that stands still until a test moves it."""
 
-import pytest
-
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 PODS = "/api/v1/namespaces/default/pods"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -42,17 +40,6 @@ def test_a_job_completes_with_exact_times(kube, job):
     assert "active" not in done
 
 
-def test_a_suspended_job_has_no_pods_until_resumed(kube, job):
-    kube.create(JOBS, job(suspend=True))
-    before = kube.pods()
-
-    kube.patch(f"{JOBS}/train", {"spec": {"suspend": False}})
-
-    assert before == {}
-    assert len(kube.pods()) == 2
-    assert conditions(kube.job()) == []
-
-
 def test_suspending_deletes_the_pods_without_counting_failures(kube, job):
     kube.create(JOBS, job())
     kube.step(5)
@@ -63,39 +50,6 @@ def test_suspending_deletes_the_pods_without_counting_failures(kube, job):
     assert kube.pods() == {}
     assert kube.job()["status"].get("failed", 0) == 0
     assert conditions(kube.job()) == [("Suspended", "JobSuspended")]
-
-
-def test_unsuspend_and_node_selector_fit_in_one_patch(kube, job):
-    kube.create(JOBS, job(suspend=True))
-    selector = {"kubernetes.io/hostname": "h100-sxm-02"}
-    spec = {"suspend": False, "template": {"spec": {"nodeSelector": selector}}}
-
-    code, _ = kube.patch(f"{JOBS}/train", {"spec": spec})
-
-    assert code == 200
-    assert {pod["spec"]["nodeName"] for pod in kube.pods_of("train")} == {"h100-sxm-02"}
-
-
-@pytest.mark.parametrize(
-    ("spec", "suspended", "code"),
-    [
-        ({"template": {"spec": {"nodeSelector": {"a": "b"}}}}, True, 200),
-        ({"template": {"spec": {"nodeSelector": {"a": "b"}}}}, False, 422),
-        ({"template": {"metadata": {"labels": {"a": "b"}}}}, True, 200),
-        ({"template": {"spec": {"schedulingGates": [{"name": "x/y"}]}}}, True, 200),
-        ({"template": {"spec": {"containers": [{"name": "main", "image": "z"}]}}}, True, 422),
-        ({"template": {"spec": {"schedulerName": "z"}}}, True, 422),
-        ({"parallelism": 1}, False, 200),
-        ({"parallelism": 3, "completions": 3}, True, 200),
-        ({"completions": 3}, True, 422),
-        ({"backoffLimit": 2}, False, 200),
-        ({"completionMode": "NonIndexed"}, True, 422),
-    ],
-)
-def test_what_may_change_in_a_job(kube, job, spec, suspended, code):
-    kube.create(JOBS, job(suspend=suspended))
-
-    assert kube.patch(f"{JOBS}/train", {"spec": spec})[0] == code
 
 
 def test_a_failed_pod_is_replaced_after_its_back_off(kube, job):
@@ -146,22 +100,6 @@ def fail_policy(*rules):
     return {"podFailurePolicy": {"rules": list(rules)}}
 
 
-def test_an_ignored_condition_spares_the_back_off_limit(kube, job):
-    rule = {"action": "Ignore", "onPodConditions": [{"type": "muster.dev/Misplaced"}]}
-    kube.create(JOBS, job(members=1, gated=True, backoffLimit=0, **fail_policy(rule)))
-    (first,) = kube.pods()
-    condition = {"type": "muster.dev/Misplaced", "status": "True"}
-
-    kube.patch(f"{PODS}/{first}/status", {"status": {"conditions": [condition]}})
-    kube.ask("DELETE", f"{PODS}/{first}")
-    kube.step(1)
-
-    (second,) = kube.pods()
-    assert second != first
-    assert kube.job()["status"].get("failed", 0) == 0
-    assert conditions(kube.job()) == []
-
-
 def test_an_exit_code_of_the_policy_fails_the_job_at_once(kube, job):
     rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
     command = ("sh", "-c", "sleep 5; exit 42")
@@ -193,52 +131,6 @@ def test_without_index_pods_are_counted(kube, job):
 
     assert (half["succeeded"], half["active"]) == (2, 1)
     assert conditions(kube.job())[-1] == ("Complete", "CompletionsReached")
-
-
-def test_the_status_of_a_pod_may_be_patched_as_a_kubelet_does(kube, job):
-    kube.create(JOBS, job(members=1, gated=True))
-    (name,) = kube.pods()
-
-    kube.patch(f"{PODS}/{name}/status", {"status": {"phase": "Succeeded"}})
-
-    assert conditions(kube.job())[-1] == ("Complete", "CompletionsReached")
-
-
-@pytest.mark.parametrize(
-    ("propagation", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)]
-)
-def test_a_deleted_job_takes_its_pods_along_unless_orphaned(kube, job, propagation, left):
-    kube.create(JOBS, job(gated=True))
-
-    kube.ask("DELETE", f"{JOBS}/train", {"propagationPolicy": propagation})
-
-    assert kube.ask("GET", f"{JOBS}/train")[0] == 404
-    assert len(kube.pods()) == left
-
-
-def test_an_indexed_job_shrinks_from_its_highest_index(kube, job):
-    kube.create(JOBS, job(members=3))
-    kube.step(5)
-
-    kube.patch(f"{JOBS}/train", {"spec": {"parallelism": 2, "completions": 2}})
-    kube.step(5)
-
-    indexes = [pod["metadata"]["annotations"][INDEX] for pod in kube.pods_of("train")]
-    assert indexes == ["0", "1"]
-
-
-def test_a_pod_that_the_api_refuses_is_tried_again(kube, job):
-    manifest = job(members=1, gpus=0)
-    manifest["spec"]["template"]["spec"]["priorityClassName"] = "later"
-    kube.create(JOBS, manifest)
-    before = kube.pods()
-
-    priority = {"metadata": {"name": "later"}, "value": 5}
-    kube.create("/apis/scheduling.k8s.io/v1/priorityclasses", priority)
-    kube.step(10)
-
-    (pod,) = kube.pods().values()
-    assert (before, pod["spec"]["priority"]) == ({}, 5)
 
 
 def test_a_limit_per_index_loses_one_index_and_not_the_others(kube, job):

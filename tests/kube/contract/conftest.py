@@ -1,7 +1,4 @@
-"""What the suite asks of a cluster, and who provides one.
-
-A provider of a real control plane joins PROVIDERS with the mark `kube`; the tests stay as they are.
-"""
+"""What the suite asks of a cluster: through our gateway, and raw."""
 
 import itertools
 import threading
@@ -12,35 +9,16 @@ import pytest
 
 from portal.core.errors import ClusterAway
 from simcluster.testing import running_cluster
+from tests.kube.contract.providers import Kube, Simulated, real_cluster
 from tests.kube.polling import eventually
 from topology.kube import manifest
-from topology.kube.live import connect
 from topology.kube.values import GangSpec, MemberRelease, NamespaceSpec
 from topology.kube.watch import ClusterWatch
 from topology.kube.wire import Request
 
+GATE = "muster.dev/gate"
+
 _numbers = itertools.count(1)
-
-
-class Simulated:
-    """Two nodes of 8 GPUs in a thread of this process, on a clock that stands until moved."""
-
-    nodes = ("h100-sxm-01", "h100-sxm-02")
-    has_clock = True
-    notes = {"simcluster.muster.dev/run-seconds": "30"}
-    fails = {"simcluster.muster.dev/exit-code": "3"}
-
-    def __init__(self, cluster, kubeconfig):
-        self.gateway = connect(str(cluster.write_kubeconfig(kubeconfig)))
-        self._cluster = cluster
-
-    def start_members(self, key):
-        """The containers of the attempt's bound pods start."""
-        self._cluster.step(5)
-
-    def end_members(self, key):
-        """They run 30 s, and end as their notes say."""
-        self._cluster.step(60)
 
 
 class ClusterApi:
@@ -52,6 +30,9 @@ class ClusterApi:
         self.nodes = provider.nodes
         self.namespace = f"muster-test-{next(_numbers)}"
         self.gateway.ensure_namespace(NamespaceSpec(name=self.namespace))
+        self.kube = Kube(provider, self.namespace)
+        account = f"{self.kube.home}/serviceaccounts/default"
+        eventually(lambda: self.kube.is_there(account))  # no pod can be made before
 
     def spec(self, **changes):
         """A gang of two members of 4 GPUs, of a name that no other test has."""
@@ -179,20 +160,80 @@ class ClusterApi:
             listener.join()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def simcluster(tmp_path_factory):
     with running_cluster("2xH100-SXM:8", frozen=True) as cluster:
         yield Simulated(cluster, tmp_path_factory.mktemp("simcluster") / "kubeconfig")
 
 
-PROVIDERS = [pytest.param("simcluster", id="simcluster")]
+@pytest.fixture(scope="module")
+def kubernetes(control_plane):
+    with real_cluster(control_plane) as cluster:
+        yield cluster
 
 
-@pytest.fixture(params=PROVIDERS)
-def cluster_api(request):
-    """The cluster that this run of the suite is against; everything made in it is removed again."""
-    api = ClusterApi(request.getfixturevalue(request.param))
+PROVIDERS = [
+    pytest.param("simcluster", id="simcluster"),
+    pytest.param("kubernetes", id="kubernetes", marks=pytest.mark.kube),
+]
+
+
+@pytest.fixture(params=PROVIDERS, scope="module")
+def provider(request):
+    """The cluster that this run of the suite is against."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def cluster_api(provider):
+    """Our gateway to it; everything made in it is removed again."""
+    api = ClusterApi(provider)
     yield api
     for group in api.gateway.gangs():
         api.gateway.delete_gang(group.key)
-    eventually(lambda: not api.gateway.members() or api.provider.end_members(None))
+    provider.until(lambda: not api.gateway.members())
+
+
+@pytest.fixture
+def kube(cluster_api):
+    """The raw API, in the same namespace."""
+    yield cluster_api.kube
+    cluster_api.kube.empty()
+
+
+@pytest.fixture
+def pod(provider):
+    """A maker of pod manifests."""
+
+    def make(name="a", *, gpus=0, gated=False, **spec):
+        container = {"name": "main", "image": "busybox:1", "command": ["sleep", "30"]}
+        if gpus:
+            container["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
+        if gated:
+            spec["schedulingGates"] = [{"name": GATE}]
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "annotations": dict(provider.notes)},
+            "spec": {"restartPolicy": "Never", "containers": [container], **spec},
+        }
+
+    return make
+
+
+@pytest.fixture
+def job(pod):
+    """A maker of Job manifests; what is not for the pods goes into the Job's spec."""
+
+    def make(name="train", *, members=2, gpus=1, gated=False, **spec):
+        template = pod(gpus=gpus, gated=gated)
+        del template["metadata"]["name"]
+        counts = {"completions": members, "parallelism": members, "completionMode": "Indexed"}
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name},
+            "spec": {**counts, "template": template, **spec},
+        }
+
+    return make

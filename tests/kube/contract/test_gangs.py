@@ -27,7 +27,7 @@ def test_a_gang_is_made_once_and_suspended(cluster_api):
 
 def test_a_job_of_that_name_that_is_not_ours_is_left_alone(cluster_api):
     spec = cluster_api.spec()
-    cluster_api.make_job(spec, labels={})
+    cluster_api.make_job(spec, labels={"app": "theirs"})
 
     with pytest.raises(RefusedByCluster, match="is not ours"):
         cluster_api.gateway.ensure_gang(spec)
@@ -208,9 +208,9 @@ def test_a_gang_runs_to_its_end(cluster_api):
     cluster_api.gateway.release_all(cluster_api.onto(members, node))
     cluster_api.await_phases(spec, "bound", "bound")
 
-    cluster_api.provider.start_members(spec.key)
+    cluster_api.provider.start_members(spec.namespace)
     running = cluster_api.await_phases(spec, "running", "running")
-    cluster_api.provider.end_members(spec.key)
+    cluster_api.provider.end_members(spec.namespace)
     ended = cluster_api.await_phases(spec, "succeeded", "succeeded")
 
     assert [member.exit_code for member in ended] == [0, 0]
@@ -226,9 +226,9 @@ def test_a_gang_fails_with_its_first_member(cluster_api):
     cluster_api.gateway.release_all(cluster_api.onto(members, cluster_api.nodes[0]))
     cluster_api.await_phases(spec, "bound", "bound")
 
-    cluster_api.provider.start_members(spec.key)
+    cluster_api.provider.start_members(spec.namespace)
     cluster_api.await_phases(spec, "running", "running")
-    cluster_api.provider.end_members(spec.key)
+    cluster_api.provider.end_members(spec.namespace)
 
     assert cluster_api.await_outcome(spec) == ("failed", "BackoffLimitExceeded")
 
@@ -238,9 +238,9 @@ def ended(cluster_api, spec):
     members = cluster_api.held(spec)
     cluster_api.gateway.release_all(cluster_api.onto(members, cluster_api.nodes[0]))
     cluster_api.await_phases(spec, "bound", "bound")
-    cluster_api.provider.start_members(spec.key)
+    cluster_api.provider.start_members(spec.namespace)
     cluster_api.await_phases(spec, "running", "running")
-    cluster_api.provider.end_members(spec.key)
+    cluster_api.provider.end_members(spec.namespace)
     cluster_api.await_outcome(spec)
     return spec
 

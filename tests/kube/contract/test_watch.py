@@ -53,9 +53,9 @@ def test_a_members_life_is_told_in_its_order(cluster_api):
         members = cluster_api.held(spec)
         cluster_api.gateway.release_all(cluster_api.onto(members, node))
         cluster_api.await_phases(spec, "bound")
-        cluster_api.provider.start_members(spec.key)
+        cluster_api.provider.start_members(spec.namespace)
         cluster_api.await_phases(spec, "running")
-        cluster_api.provider.end_members(spec.key)
+        cluster_api.provider.end_members(spec.namespace)
         eventually(lambda: "complete" in outcomes(heard))
         eventually(lambda: "succeeded" in phases(heard, 0))
 

@@ -2,18 +2,16 @@
 
 import pytest
 
-PODS = "/api/v1/namespaces/default/pods"
-MAPS = "/api/v1/namespaces/default/configmaps"
 HEAD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
 
 
 def apply(kube, data, *, manager, force=False):
-    path = f"{MAPS}/c?fieldManager={manager}&force={str(force).lower()}"
-    return kube.patch(path, {**HEAD, "data": data}, kind="apply")
+    how = {"fieldManager": manager, "force": str(force).lower()}
+    return kube.patch(f"{kube.maps}/c", {**HEAD, "data": data}, kind="apply", **how)
 
 
 def data_of(kube):
-    return kube.get(f"{MAPS}/c").get("data")
+    return kube.get(f"{kube.maps}/c").get("data")
 
 
 def test_apply_creates_and_then_changes(kube):
@@ -56,7 +54,7 @@ def test_the_same_value_is_shared_and_stays_until_both_drop_it(kube):
 
 
 def test_a_field_that_was_merely_written_is_owned_too(kube):
-    kube.create(f"{MAPS}?fieldManager=writer", {**HEAD, "data": {"a": "1"}})
+    kube.create(kube.maps, {**HEAD, "data": {"a": "1"}}, fieldManager="writer")
 
     code, _ = apply(kube, {"a": "2"}, manager="one")
 
@@ -66,14 +64,14 @@ def test_a_field_that_was_merely_written_is_owned_too(kube):
 @pytest.mark.parametrize(("manager", "gates"), [("owner", []), ("other", ["muster.dev/gate"])])
 def test_only_the_manager_that_owns_a_gate_can_drop_it(kube, pod, manager, gates):
     manifest = pod(gated=True)
-    kube.patch(f"{PODS}/a?fieldManager=owner", manifest, kind="apply")
+    kube.patch(f"{kube.pods}/a", manifest, kind="apply", fieldManager="owner")
     bare = pod()
 
-    code, after = kube.patch(f"{PODS}/a?fieldManager={manager}", bare, kind="apply")
+    code, after = kube.patch(f"{kube.pods}/a", bare, kind="apply", fieldManager=manager)
 
     assert code == 200
     assert [gate["name"] for gate in after["spec"].get("schedulingGates", [])] == gates
 
 
 def test_apply_needs_to_know_its_manager(kube):
-    assert kube.patch(f"{MAPS}/c", HEAD, kind="apply")[0] == 422
+    assert kube.patch(f"{kube.maps}/c", HEAD, kind="apply")[0] == 422
