@@ -9,10 +9,18 @@ import environ
 import pytest
 from django.conf import settings
 from django.db import connections
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from portal.embedded import postgres, valkey
 
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # playwright runs a loop in this thread
+
+# A machine with much else to do is slow, and no law is broken by that.
+hypothesis_settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")
