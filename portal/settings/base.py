@@ -176,6 +176,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "Level": "scheduling.models.Level.choices",
         "JobState": "scheduling.states.JobState.choices",
+        "QuotaRequestState": "tenants.states.RequestState.choices",
     },
 }
 

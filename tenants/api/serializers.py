@@ -138,6 +138,9 @@ class QuotaSerializer(serializers.ModelSerializer[Quota]):
     lending_limit_gpus = serializers.IntegerField(
         source="lending_limit", read_only=True, allow_null=True
     )
+    granted_gpus = serializers.IntegerField(
+        source="granted", read_only=True, help_text="Of the nominal ones: from grants, with an end."
+    )
 
     class Meta:
         model = Quota
@@ -150,5 +153,6 @@ class QuotaSerializer(serializers.ModelSerializer[Quota]):
             "nominal_gpus",
             "borrowing_limit_gpus",
             "lending_limit_gpus",
+            "granted_gpus",
         )
         read_only_fields = fields

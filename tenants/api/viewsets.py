@@ -4,11 +4,13 @@ from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.core.api.doors import Door, Listing, Reading
 from portal.core.api.queries import ListQuery, OneQuery
+from tenants.api.quota_requests import HandBackSerializer
 from tenants.api.serializers import (
     CreateTokenSerializer,
     MeSerializer,
@@ -18,6 +20,7 @@ from tenants.api.serializers import (
     TokenSerializer,
 )
 from tenants.models import ApiToken, Membership, Quota, Tenant
+from tenants.services.quota_requests import hand_back_quota
 from tenants.services.tokens import create_token, revoke_token
 
 
@@ -98,3 +101,16 @@ class QuotaDoor(Listing, Reading):
         if "tenant" in self.query:
             quotas = quotas.filter(tenant__slug__in=self.query["tenant"])
         return self.page_of(quotas)
+
+    @extend_schema(request=HandBackSerializer, responses={204: None})
+    @action(detail=True, methods=["post"], url_path="hand-back")
+    def hand_back(self, request: Request, **kwargs: Any) -> Response:
+        """Give granted GPUs back now, of the grant that would end last first.
+
+        Nothing is stopped by it; with the last of them a quota that only grants made is gone.
+        """
+        form = HandBackSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        gpus = form.validated_data["gpus"]
+        hand_back_quota(self.thing, gpus, by=request.user, at=timezone.now())
+        return Response(status=status.HTTP_204_NO_CONTENT)

@@ -10,11 +10,11 @@ from django.utils.translation import ngettext
 from portal.core.clock import day_in
 from portal.core.errors import Conflict, Refused
 from tenants.access import require_role
-from tenants.models import QuotaGrant, QuotaRequest, Role, Tenant, User
+from tenants.models import Quota, QuotaGrant, QuotaRequest, Role, Tenant, User
 from tenants.services.grants import derive_quota, lock_flavor
 from tenants.services.quota_approval import grant_now, starter_rule_for
 from tenants.services.quota_moves import Action, Step, lock_request, move, note, numbers_of
-from tenants.states import IN_FORCE, RequestState
+from tenants.states import GUARANTEED, IN_FORCE, RequestState
 from topology.models import Cluster, ResourceFlavor
 
 SHORTEST_JUSTIFICATION = 40  # characters
@@ -178,6 +178,27 @@ def hand_back(
         move(locked, RequestState.CLOSED, Step(action=Action.CLOSE, at=at, by=by))
     derive_quota(locked.tenant, flavor, by=by, reason=f"{locked.public_id}: hand back")
     return grant
+
+
+@transaction.atomic
+def hand_back_quota(quota: Quota, gpus: int, *, by: User, at: datetime) -> None:
+    """Give `gpus` granted GPUs of `quota` back now, of the grant that would end last first.
+
+    Raises as `hand_back`, Refused for more than grants give: the rest is an operator's to take.
+    """
+    if quota.tenant is None:
+        raise Refused(_("A cohort's quota is an operator's to change."))
+    require_role(by, quota.tenant, Role.LEAD)
+    grants = QuotaGrant.objects.filter(request__tenant=quota.tenant, flavor=quota.flavor)
+    grants = grants.filter(request__state__in=GUARANTEED).select_related("request__tenant")
+    for grant in grants.order_by("-ends_on", "pk"):
+        taken = min(gpus, grant.gpus)
+        if taken:
+            hand_back(grant.request, taken, by=by, at=at)
+        gpus -= taken
+    if gpus:
+        message = _("Grants give %(granted)d of them; the rest has no end and is not handed back.")
+        raise Refused(message % {"granted": quota.granted}, field="gpus")
 
 
 def terms_of(request: QuotaRequest) -> dict[str, object]:

@@ -29,7 +29,7 @@ BACKOFFICE = "backoffice/"
 
 # Ids of things that belong to one tenant or one person: by parameter, and by route where two
 # things share a parameter's name.
-THEIRS = {"public_id", "slug", "prefix", "pk", "number", "username"}
+THEIRS = {"public_id", "slug", "prefix", "pk", "number", "username", "request_id"}
 # Parameters that name what everybody may know of, or nothing at all.
 EVERYBODYS = {
     "cluster": "main",
@@ -85,12 +85,14 @@ def theirs(db):
     flavor = FlavorFactory(cluster__slug="main")
     job = JobFactory(tenant=member.tenant, cluster=flavor.cluster, name="their-job")
     NodeFactory(cluster=flavor.cluster, name="node-a", flavor=flavor)
+    request = QuotaRequestFactory(tenant=member.tenant, flavor=flavor)
     return {
         "public_id": job.public_id,
         "slug": member.tenant.slug,
         "prefix": ApiTokenFactory(user=member.user).prefix,
         "pk": QuotaFactory(tenant=member.tenant, flavor=flavor).pk,
-        "number": QuotaRequestFactory(tenant=member.tenant, flavor=flavor).pk,
+        "number": request.pk,
+        "request_id": request.public_id,
         "username": member.user.username,
     }
 
@@ -136,6 +138,11 @@ def test_the_routes_that_we_know_of_are_walked():
         "api/v1/jobs/%(public_id)s/explanation",
         "api/v1/tenants/%(slug)s",
         "api/v1/quotas/%(pk)s",
+        "api/v1/quotas/%(pk)s/hand-back",
+        "api/v1/quota-requests/%(request_id)s",
+        "api/v1/quota-requests/%(request_id)s/approve",
+        "api/v1/tenants/%(slug)s/memberships",
+        "api/v1/tenants/%(slug)s/memberships/%(username)s",
         "api/v1/tokens/%(prefix)s",
     } <= set(OF_ONE_TENANT)
     assert set(ROUTES) >= OPEN
@@ -156,6 +163,7 @@ def test_what_is_anothers_answers_as_what_never_was(stranger, theirs, form):
         "prefix": "zzzzzzzz",
         "pk": 10**9,
         "number": 10**9,
+        "request_id": "Q-1000000000",
         "username": "nobody",
     }
 

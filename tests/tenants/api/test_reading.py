@@ -86,6 +86,7 @@ def test_quotas_are_the_callers_tenants(api, member):
         "nominal_gpus": 16,
         "borrowing_limit_gpus": 8,
         "lending_limit_gpus": None,
+        "granted_gpus": 0,
     }
 
     assert api.get("/api/v1/quotas").json() == page(mine)

@@ -1,0 +1,91 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.core.api.doors import Listing, Reading
+from portal.core.api.fields import NamedField
+from portal.core.api.queries import StrictSerializer
+from tenants.api.serializers import RoleField
+from tenants.models import Membership, Role, Tenant, User
+from tenants.services.membership import add_member, remove_member, set_role
+
+
+class UserField(NamedField):
+    name_field = "username"
+
+    def rows(self) -> QuerySet[User]:
+        return User.objects.filter(is_active=True)
+
+
+class MembershipSerializer(serializers.ModelSerializer[Membership]):
+    """A person in a tenant, with a role."""
+
+    user = serializers.CharField(source="user.username", read_only=True)
+    name = serializers.CharField(source="user.get_full_name", read_only=True)
+    role = RoleField(read_only=True)
+
+    class Meta:
+        model = Membership
+        fields = ("user", "name", "role")
+        read_only_fields = fields
+
+
+class AddMemberSerializer(StrictSerializer):
+    user = UserField()
+    role = RoleField()
+
+
+class SetRoleSerializer(StrictSerializer):
+    role = RoleField()
+
+
+class MembershipDoor(Listing, Reading):
+    """Who is in a tenant. Its leads change that; jobs of who is put out stay the tenant's."""
+
+    scope = "tenants"
+    serializer_class = MembershipSerializer
+    lookup_field = "user__username"
+    lookup_url_kwarg = "username"
+    lookup_value_regex = r"[\w.@+-]{1,150}"
+
+    def get_queryset(self) -> QuerySet[Membership]:
+        tenants = Tenant.objects.visible_to(self.request.user)
+        tenant = get_object_or_404(tenants, slug=self.kwargs["slug"])
+        return Membership.objects.filter(tenant=tenant).select_related("user", "tenant")
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        self.get_queryset()  # a tenant that is not the caller's is not there, whatever is asked
+
+    @extend_schema(request=AddMemberSerializer, responses={201: MembershipSerializer})
+    def create(self, request: Request, **kwargs: Any) -> Response:
+        """Let somebody in who has an account. For leads."""
+        form = AddMemberSerializer(data=request.data, context=self.get_serializer_context())
+        form.is_valid(raise_exception=True)
+        tenant = Tenant.objects.get(slug=self.kwargs["slug"])
+        user, role = form.validated_data["user"], _role(form.validated_data["role"])
+        added = add_member(tenant, user, role=role, by=request.user)
+        where = self.reverse_action("detail", args=[tenant.slug, user.username])
+        return self.created(self.get_serializer(added).data, where)
+
+    @extend_schema(request=SetRoleSerializer, responses=MembershipSerializer)
+    def partial_update(self, request: Request, **kwargs: Any) -> Response:
+        """Give a member another role. For leads."""
+        form = SetRoleSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        set_role(self.thing, _role(form.validated_data["role"]), by=request.user)
+        return self.one(self.get_object())
+
+    def destroy(self, request: Request, **kwargs: Any) -> Response:
+        """Put a member out. For leads."""
+        remove_member(self.thing, by=request.user)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+def _role(name: str) -> Role:
+    return Role[name.upper()]
