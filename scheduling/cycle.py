@@ -8,6 +8,7 @@ from portal.core.locks import LockSpace, advisory_lock
 from scheduling import snapshots
 from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.invariants import violations
+from scheduling.services.layout_requests import note_layout_requests
 from scheduling.services.plans import apply_plan
 from scheduling.services.policies import policy_in_force
 from scheduling.services.recording import Decided, record_cycle
@@ -23,8 +24,8 @@ def run(cluster_id: int, *, at: datetime) -> None:
     # 1. See: one instant of the database, as arrays.
     with consistent_read():
         cluster = Cluster.objects.get(pk=cluster_id)
-        snapshot = snapshots.take(cluster, at=at)
         policy = policy_in_force(cluster)
+        snapshot = snapshots.take(cluster, at=at, policy=policy)
 
     # 2. Think: no database, no clock, no network.
     plan = plan_cycle(snapshot, policy)
@@ -35,6 +36,7 @@ def run(cluster_id: int, *, at: datetime) -> None:
 
     # 4. Act: rows first; what Kubernetes must do is queued with them, in the same transaction.
     applied = apply_plan(plan, snapshot, at=at)
+    note_layout_requests(plan, snapshot, cluster=cluster, at=at)
     decided = Decided(snapshot=snapshot, policy=policy, plan=plan, applied=applied)
     record_cycle(decided, cluster=cluster, at=at, seconds=time.perf_counter() - began)
     Cluster.objects.filter(pk=cluster_id, cycle_answered__lt=cluster.cycle_asked).update(

@@ -1,7 +1,9 @@
+from scheduling.models.block import BlockPart, CapacityBlock
 from scheduling.models.cycle import Cycle
 from scheduling.models.dependency import JobDependency
 from scheduling.models.event import JobEvent
 from scheduling.models.job import Job, JobFlavor, JobGroup, Level, ServiceClass
+from scheduling.models.layout_request import LayoutRequest
 from scheduling.models.member import Member
 from scheduling.models.outlook import Advice, QueueOrder, StartEstimate, Unknown
 from scheduling.models.placement import Placement, PlacementGpu
@@ -11,6 +13,8 @@ from scheduling.models.reservation import DeviceHold, Reservation
 
 __all__ = [
     "Advice",
+    "BlockPart",
+    "CapacityBlock",
     "Cycle",
     "DeviceHold",
     "Job",
@@ -18,6 +22,7 @@ __all__ = [
     "JobEvent",
     "JobFlavor",
     "JobGroup",
+    "LayoutRequest",
     "Level",
     "Member",
     "Placement",

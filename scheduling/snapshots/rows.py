@@ -45,6 +45,7 @@ class Rows:
 
     def __init__(self, cluster: Cluster) -> None:
         here = {"cluster": cluster}
+        self.cluster = cluster
         self.planned_at = cluster.planned_at  # of the last cycle
         self.flavors = list(ResourceFlavor.objects.filter(**here).order_by("name"))
         nodes = Node.objects.filter(**here).present().in_name_order()

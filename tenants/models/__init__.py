@@ -1,3 +1,4 @@
+from tenants.models.budget import Budget
 from tenants.models.cohort import Cohort
 from tenants.models.membership import Membership, Role
 from tenants.models.priority import PriorityClass
@@ -14,6 +15,7 @@ from tenants.models.user import User
 
 __all__ = [
     "ApiToken",
+    "Budget",
     "Cohort",
     "Membership",
     "PriorityClass",

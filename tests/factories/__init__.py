@@ -2,6 +2,8 @@
 
 from tests.factories.scheduling import (
     AdviceFactory,
+    BlockPartFactory,
+    CapacityBlockFactory,
     CycleFactory,
     DeviceHoldFactory,
     JobDependencyFactory,
@@ -9,6 +11,7 @@ from tests.factories.scheduling import (
     JobFactory,
     JobFlavorFactory,
     JobGroupFactory,
+    LayoutRequestFactory,
     MemberFactory,
     PlacementFactory,
     PlacementGpuFactory,
@@ -20,6 +23,7 @@ from tests.factories.scheduling import (
 )
 from tests.factories.tenants import (
     ApiTokenFactory,
+    BudgetFactory,
     CohortFactory,
     MembershipFactory,
     PriorityClassFactory,
@@ -37,6 +41,7 @@ from tests.factories.topology import (
     FabricFactory,
     FlavorFactory,
     GpuFactory,
+    MaintenanceWindowFactory,
     NodeFactory,
     NvlinkDomainFactory,
     RackFactory,
@@ -45,6 +50,9 @@ from tests.factories.topology import (
 __all__ = [
     "AdviceFactory",
     "ApiTokenFactory",
+    "BlockPartFactory",
+    "BudgetFactory",
+    "CapacityBlockFactory",
     "ClusterFactory",
     "CohortFactory",
     "CycleFactory",
@@ -57,6 +65,8 @@ __all__ = [
     "JobFactory",
     "JobFlavorFactory",
     "JobGroupFactory",
+    "LayoutRequestFactory",
+    "MaintenanceWindowFactory",
     "MemberFactory",
     "MembershipFactory",
     "NodeFactory",

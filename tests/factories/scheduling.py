@@ -1,10 +1,12 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import factory
 from factory.django import DjangoModelFactory
 
 from scheduling.models import (
     Advice,
+    BlockPart,
+    CapacityBlock,
     Cycle,
     DeviceHold,
     Job,
@@ -12,6 +14,7 @@ from scheduling.models import (
     JobEvent,
     JobFlavor,
     JobGroup,
+    LayoutRequest,
     Member,
     Placement,
     PlacementGpu,
@@ -22,7 +25,7 @@ from scheduling.models import (
     StartEstimate,
 )
 from tests.factories.tenants import TenantFactory, UserFactory
-from tests.factories.topology import ClusterFactory, FlavorFactory, NodeFactory
+from tests.factories.topology import ClusterFactory, FlavorFactory, GpuFactory, NodeFactory
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -124,6 +127,38 @@ class CycleFactory(DjangoModelFactory):
     seconds = 0.0
     digest = ""
     plan = b""
+
+
+class CapacityBlockFactory(DjangoModelFactory):
+    """A day from T0 on."""
+
+    class Meta:
+        model = CapacityBlock
+
+    cluster = factory.SubFactory(ClusterFactory)
+    name = factory.Sequence(lambda n: f"block-{n}")
+    from_at = T0
+    until_at = T0 + timedelta(days=1)
+
+
+class BlockPartFactory(DjangoModelFactory):
+    class Meta:
+        model = BlockPart
+
+    block = factory.SubFactory(CapacityBlockFactory)
+    node = factory.SubFactory(NodeFactory, cluster=factory.SelfAttribute("..block.cluster"))
+    gpus = 1
+
+
+class LayoutRequestFactory(DjangoModelFactory):
+    class Meta:
+        model = LayoutRequest
+
+    job = factory.SubFactory(JobFactory)
+    cluster = factory.SelfAttribute("job.cluster")
+    gpu = factory.SubFactory(GpuFactory, node__cluster=factory.SelfAttribute("...cluster"))
+    layout = [["1g.10gb", 0]]
+    asked_at = T0
 
 
 class PolicyFactory(DjangoModelFactory):

@@ -5,6 +5,7 @@ from factory.django import DjangoModelFactory
 
 from tenants.models import (
     ApiToken,
+    Budget,
     Cohort,
     Membership,
     PriorityClass,
@@ -51,6 +52,19 @@ class TenantFactory(DjangoModelFactory):
 
     slug = factory.Sequence(lambda n: f"tenant-{n}")
     name = factory.LazyAttribute(lambda tenant: tenant.slug)
+
+
+class BudgetFactory(DjangoModelFactory):
+    """100 GPU-hours for a day from T0 on."""
+
+    class Meta:
+        model = Budget
+
+    tenant = factory.SubFactory(TenantFactory)
+    cluster = factory.SubFactory("tests.factories.topology.ClusterFactory")
+    gpu_hours = 100
+    from_at = T0
+    until_at = T0 + timedelta(days=1)
 
 
 class MembershipFactory(DjangoModelFactory):

@@ -1,7 +1,20 @@
+from datetime import UTC, datetime, timedelta
+
 import factory
 from factory.django import DjangoModelFactory
 
-from topology.models import Cluster, Fabric, Gpu, Node, NvlinkDomain, Rack, ResourceFlavor
+from topology.models import (
+    Cluster,
+    Fabric,
+    Gpu,
+    MaintenanceWindow,
+    Node,
+    NvlinkDomain,
+    Rack,
+    ResourceFlavor,
+)
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ClusterFactory(DjangoModelFactory):
@@ -10,6 +23,17 @@ class ClusterFactory(DjangoModelFactory):
 
     slug = factory.Sequence(lambda n: f"cluster-{n}")
     name = factory.LazyAttribute(lambda cluster: cluster.slug)
+
+
+class MaintenanceWindowFactory(DjangoModelFactory):
+    """A day from T0 on, of no node."""
+
+    class Meta:
+        model = MaintenanceWindow
+
+    cluster = factory.SubFactory(ClusterFactory)
+    from_at = T0
+    until_at = T0 + timedelta(days=1)
 
 
 class FabricFactory(DjangoModelFactory):
