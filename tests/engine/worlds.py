@@ -115,3 +115,34 @@ class Writer:
 
     def chance(self, part):
         return self.draw.random() < part
+
+
+class HonestWriter(Writer):
+    """Worlds in which nothing comes between a promise and its keeping.
+
+    No node closes or fails, nobody is cancelled, every job ends by its walltime, and who comes
+    later is not more urgent.
+    """
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.shapes, self.node_keys = WHOLE[:-1], ("", "", "rack=r1", "rack=r2", "cpu=16")
+        self.tenants = []
+
+    def text(self):
+        lines = [*self.hardware()]
+        lines += [self.job(f"j{number}") for number in range(self.draw.randint(4, 10))]
+        minute = 0
+        for number in range(self.draw.randint(2, 10)):
+            minute += self.draw.choice([1, 5, 20])
+            lines.append(f"@{minute}m {self.job(f'k{number}')}")
+        reservations = self.draw.choice([1, 2, 9])
+        lines.append(f"policy order=fifo reservations={reservations}")
+        return "\n".join(lines)
+
+    def job(self, name, *, before=()):
+        minutes = self.draw.choice([5, 20, 60, 90])
+        shape, key = self.draw.choice(self.shapes), self.draw.choice(["", "", "", "cpu=2"])
+        level = self.draw.choice(["", "", "required=rack", "required=node"])
+        takes = self.draw.randint(1, minutes)
+        return f"job {name} {shape} walltime={minutes}m takes={takes}m {level} {key}"
