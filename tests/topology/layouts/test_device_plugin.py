@@ -115,6 +115,11 @@ BROKEN = {
         Fault.BOTH_SHARINGS,
     ),
     "no resources": (sharing("{timeSlicing: {}}"), "sharing.timeSlicing", Fault.NO_LIST),
+    "resources by name": (
+        sharing("{timeSlicing: {resources: {nvidia.com/gpu: 4}}}"),
+        "sharing.timeSlicing.resources",
+        Fault.NO_LIST,
+    ),
     "one replica": (
         sharing("{timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}"),
         "sharing.timeSlicing.resources[0].replicas",
@@ -184,6 +189,7 @@ def test_clients_are_limited_by_the_board():
     assert [str(own) for own in problems] == [
         "shared: sharing: V100-16GB can be shared by mps 16 times at most, not 20"
     ]
+    assert node_problems(config_with(SharingMode.MPS, 16), [V100], [None]) == ()
 
 
 def test_what_the_node_has_not_cannot_be_shared():

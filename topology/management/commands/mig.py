@@ -1,9 +1,9 @@
 import re
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
-from topology.catalog.gpus import MODELS, GpuModel, begun_by, find_model
+from topology.catalog.gpus import GpuModel
 from topology.catalog.mig import (
     ImpossibleLayoutError,
     MigInstance,
@@ -12,17 +12,17 @@ from topology.catalog.mig import (
     find_misfit,
     layout_order,
 )
+from topology.management.reading import ReadingCommand
 
-NO_PLACE, UNREADABLE = 1, 2
+NO_PLACE = 1
 _PROFILE: Final = re.compile(r"\d+g\.\d+gb(\+[a-z.,]+|-me)?")
 
 
-class Command(BaseCommand):
+class Command(ReadingCommand):
     help = (
         "Say whether a GPU can be cut into the given MIG instances, and where they would stand: "
         "`ok`, or `no` and the profile that has no place. Needs no database and no service."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("model", help="a GPU model, as A100-40GB")
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        model = self._model(options["model"])
+        model = self.model(options["model"])
         wanted = [self._profile(word) for word in options["profile"]]
         standing = [self._instance(model, word) for word in options["keep"]]
         self._check_standing(model, standing)
@@ -49,35 +49,19 @@ class Command(BaseCommand):
         layout = find_layout(model, wanted, standing) or ()
         self.stdout.write(" ".join(["ok", *map(str, layout_order(model, layout))]))
 
-    def _model(self, word: str) -> GpuModel:
-        model = find_model(word)
-        if model is None:
-            several = ", ".join(own.key for own in begun_by(word))
-            known = ", ".join(own.key for own in MODELS if own.has_mig)
-            self._refuse(
-                f"{word} may be any of {several}"
-                if several
-                else f"there is no GPU model {word}; with MIG there are {known}"
-            )
-        return model
-
     def _profile(self, word: str) -> str:
         if not _PROFILE.fullmatch(word):
-            self._refuse(f"{word} is no MIG profile: write 3g.20gb")
+            self.refuse(f"{word} is no MIG profile: write 3g.20gb")
         return word
 
     def _instance(self, model: GpuModel, word: str) -> MigInstance:
         profile, _, start = word.rpartition("@")
         if not (start.isascii() and start.isdecimal()):
-            self._refuse(f"{word} is no instance of {model.key}: write 3g.20gb@4")
+            self.refuse(f"{word} is no instance of {model.key}: write 3g.20gb@4")
         return MigInstance(int(start), self._profile(profile))
 
     def _check_standing(self, model: GpuModel, standing: list[MigInstance]) -> None:
         try:
             check_layout(model, standing)
         except ImpossibleLayoutError as error:
-            self._refuse(f"--keep: {error}")
-
-    def _refuse(self, why: str) -> NoReturn:
-        self.stderr.write(why)
-        raise SystemExit(UNREADABLE)
+            self.refuse(f"--keep: {error}")
