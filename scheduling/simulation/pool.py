@@ -6,7 +6,7 @@ reservation) and EASY backfill (one; Lifka, JSSPP 1995).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 import numpy as np
@@ -47,11 +47,22 @@ class Waiting:
         return Waiting(self.submit[places], self.gpus[places], self.estimate[places])
 
 
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """The place of a waiting job that is promised room from `start` on; GPUs left over then."""
+
+    place: int
+    start: int
+    spare: int
+
+
 class Pass:
     """One pass over the queue of a pool at one instant.
 
     stays: (end that is believed, GPUs) of each running job; read only if somebody is promised room.
     """
+
+    promise: Promised | None = None
 
     def __init__(
         self, policy: Policy, now: int, free: int, stays: Callable[[], Iterable[tuple[int, int]]]
@@ -67,7 +78,10 @@ class Pass:
         if self._policy.order != Order.EXPANSION:
             return self._in_turn(waiting)
         turns = self._by_expansion(waiting)
-        return [int(turns[place]) for place in self._in_turn(waiting.at(turns))]
+        started = self._in_turn(waiting.at(turns))
+        if self.promise is not None:
+            self.promise = replace(self.promise, place=int(turns[self.promise.place]))
+        return [int(turns[place]) for place in started]
 
     def _by_expansion(self, waiting: Waiting) -> IntArray:
         """Places, largest expansion first, ties as they stand."""
@@ -84,6 +98,7 @@ class Pass:
         shadow, spare = NEVER, 0
         if self._policy.reservations:
             shadow, spare = self._reservation(int(waiting.gpus[head]))
+            self.promise = Promised(head, shadow, spare)
         return started + self._backfill(waiting, head + 1, shadow, spare)
 
     def _front(self, waiting: Waiting) -> int:

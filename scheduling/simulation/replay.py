@@ -1,12 +1,16 @@
 """A stream of jobs through the engine itself, on nodes of equal GPUs.
 
-Without quotas nobody is ever stopped. With them, all tenants are in one cohort, lend all and borrow
-all: whoever stays inside its quota takes back what it lent. A job that is stopped is gone at once,
-waits again with its submit time, and goes on from its last checkpoint; checkpoints are taken at
-every `Policy.checkpoint_interval` of a run, and cost nothing.
+Without quotas nobody is ever stopped. With them, all tenants are in one cohort and lend all; the
+cohort has as much again of its own, so that only room limits what they borrow: whoever stays inside
+its quota takes back what it lent. A job that is stopped is gone at once, waits again with its
+submit time, and goes on from its last checkpoint; checkpoints are taken at every
+`Policy.checkpoint_interval` of a run, and cost nothing.
+
+On one node a cycle in which nobody could take anything back decides as a pool does, and is spared
+the engine: `run_engine(..., spare=False)` plans every one, to the same end.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
@@ -15,11 +19,19 @@ import numpy as np
 from scheduling.engine.arrays import UNLIMITED, IntArray, frozen
 from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.invariants import violations
-from scheduling.engine.jobs import Access, Group, PendingJob, Request, RunningJob
+from scheduling.engine.jobs import (
+    Access,
+    Group,
+    PendingJob,
+    PlacedMember,
+    Request,
+    RunningJob,
+)
 from scheduling.engine.plan import Hold, Plan, Preempt, Start
 from scheduling.engine.policy import Policy
 from scheduling.engine.snapshot import PARTS_PER_GPU, HeldDevices, Quotas, Snapshot
 from scheduling.simulation.outcome import Outcome, StreamJob, Watch
+from scheduling.simulation.pool import Pass, Promised, can_run, waiting_of
 from scheduling.simulation.trace import members_of
 
 WHOLE_MILLI = 1000
@@ -44,14 +56,18 @@ def run_engine(
     policy: Policy,
     *,
     check: bool = False,
+    spare: bool = True,
     watch: Watch | None = None,
 ) -> list[Outcome | None]:
     """What becomes of each job; None for one that the site can never hold.
 
     jobs: in order of submission, ties in row order. check: ask `violations` of every plan, and
-    raise AssertionError for the first that is unsound.
+    raise AssertionError for the first that is unsound. spare: plan no cycle with quotas that is
+    known to decide as a pool.
     """
-    return _Replay(jobs, site, policy, check=check, watch=watch).run()
+    replay = _Replay(jobs, site, policy, check=check, watch=watch)
+    replay.is_sparing = spare and site.nodes == 1 and site.quotas is not None and can_run(policy)
+    return replay.run()
 
 
 @dataclass(slots=True)
@@ -81,6 +97,9 @@ class _Replay:
         self._milli = np.full(site.gpus, WHOLE_MILLI, dtype=np.int64)
         self._tenants = sorted({job.tenant for job in jobs})
         self._number = {tenant: number for number, tenant in enumerate(self._tenants)}
+        self._nominal = [(site.quotas or {}).get(tenant, 0) for tenant in self._tenants]
+        self._asked_for = waiting_of(jobs)
+        self.is_sparing = False
         self._used = np.zeros((len(self._tenants), 1), dtype=np.int64)
         self._unlimited = Quotas.of(tenants=len(self._tenants), flavors=1)
         self._pending: dict[int, PendingJob] = {}
@@ -101,12 +120,88 @@ class _Replay:
                 index = arrivals.pop()
                 self._pending[index] = self._asked(index)
             # Whoever is stopped is gone at once: for whom it was starts in the next cycle.
-            while self._pending and self._carry_out(self._plan(now), now):
+            while self._pending and self._cycle(now):
                 pass
         return [
             Outcome(job, tuple(course.runs)) if course.runs else None
             for job, course in zip(self._jobs, self._courses, strict=True)
         ]
+
+    def _cycle(self, now: int) -> bool:
+        """One cycle, carried out; returns whether anybody was stopped."""
+        if self.is_sparing and not self._holds:
+            chosen = self._as_pool(now)
+            if chosen is not None:
+                for index in chosen:
+                    self._start(index, self._seat(index), now)
+                return False
+        return self._carry_out(self._plan(now), now)
+
+    def _as_pool(self, now: int) -> list[int] | None:
+        """The jobs that a pool starts now; None where somebody might take back what it lent."""
+        queue = np.array(sorted(self._pending), dtype=np.int64)
+        free = int(self._milli.sum()) // WHOLE_MILLI
+        one_pass = Pass(self._policy, now, free, self._stays)
+        chosen: list[int] = queue[one_pass.starts(self._asked_for.at(queue))].tolist()
+        within = [index for index in self._pending if self._is_within_quota(index)]
+        claimants = set(within).difference(chosen)
+        if claimants:
+            lent = self._lent(chosen, now)
+            promise = one_pass.promise
+            if promise is not None and int(queue[promise.place]) in claimants:
+                promise = None
+            if any(self._may_reclaim(own, free, lent, promise, now) for own in claimants):
+                return None
+        return chosen
+
+    def _is_within_quota(self, index: int) -> bool:
+        job = self._jobs[index]
+        tenant = self._number[job.tenant]
+        return bool(self._used[tenant, 0] + job.gpus <= self._nominal[tenant])
+
+    def _lent(self, chosen: Sequence[int], now: int) -> Sequence[int]:
+        """GPUs by tenant that jobs of borrowers hold once the chosen have started."""
+        used, policy = self._used[:, 0].copy(), self._policy
+        for index in chosen:
+            used[self._number[self._jobs[index].tenant]] += self._jobs[index].gpus
+        lent = [0] * len(self._tenants)
+        for index, job in self._running.items():
+            if (
+                used[job.tenant] > self._nominal[job.tenant]
+                and job.preempted < policy.max_preemptions
+                and job.started_at + policy.min_run <= now
+            ):
+                lent[job.tenant] += self._jobs[index].gpus
+        return lent
+
+    def _may_reclaim(
+        self,
+        index: int,
+        free: int,
+        lent: Sequence[int],
+        promise: Promised | None,
+        now: int,
+    ) -> bool:
+        """Whether a job within its quota might find room by stopping others.
+
+        Never False for one for which the engine stops somebody: room that victims give back counts
+        until their end only, so that what is promised later must still find its own.
+        """
+        job = self._jobs[index]
+        if free + sum(lent) - lent[self._number[job.tenant]] < job.gpus:
+            return False
+        if promise is None or job.gpus <= promise.spare:
+            return True
+        return now + self._policy.max_grace + job.estimate <= promise.start
+
+    def _stays(self) -> Iterator[tuple[int, int]]:
+        for index, job in self._running.items():
+            yield job.ends_at, self._jobs[index].gpus
+
+    def _seat(self, index: int) -> tuple[PlacedMember, ...]:
+        """The first free GPUs of the only node: which ones makes no difference to anybody."""
+        free = np.flatnonzero(self._milli)[: self._jobs[index].gpus]
+        return (PlacedMember(group=0, rank=0, node=0, gpus=tuple(free.tolist())),)
 
     def _next_instant(self, arrivals: Sequence[int]) -> int | None:
         while self._ends and not self._is_true_end(*self._ends[0]):
@@ -175,14 +270,13 @@ class _Replay:
         tenants = len(self._tenants)
         if self._site.quotas is None:
             return self._unlimited
-        nominal = [self._site.quotas.get(tenant, 0) * PARTS_PER_GPU for tenant in self._tenants]
         return Quotas.of(
             tenants=tenants,
             cohorts=1,
             flavors=1,
             limited=[True] * (tenants + 1),
             parent=[tenants] * tenants + [-1],
-            nominal=_column([*nominal, 0]),
+            nominal=_column([*self._nominal, self._site.gpus]) * PARTS_PER_GPU,
             usage=self._used * PARTS_PER_GPU,
         )
 
@@ -199,7 +293,7 @@ class _Replay:
         is_stopped = False
         for decision in plan.decisions:
             if isinstance(decision, Start):
-                self._start(decision, now)
+                self._start(decision.job, decision.members, now)
             elif isinstance(decision, Preempt):
                 self._stop(decision.job, now)
                 is_stopped = True
@@ -210,11 +304,10 @@ class _Replay:
         )
         return is_stopped
 
-    def _start(self, start: Start, now: int) -> None:
-        asked, job = self._pending.pop(start.job), self._jobs[start.job]
-        course = self._courses[start.job]
+    def _start(self, index: int, members: tuple[PlacedMember, ...], now: int) -> None:
+        asked, job, course = self._pending.pop(index), self._jobs[index], self._courses[index]
         course.ends_at = now + job.runtime - course.worked
-        self._running[start.job] = RunningJob(
+        self._running[index] = RunningJob(
             id=asked.id,
             name=asked.name,
             tenant=asked.tenant,
@@ -223,13 +316,13 @@ class _Replay:
             walltime_seconds=asked.walltime_seconds,
             preemptible=asked.preemptible,
             preempted=asked.preempted,
-            members=start.members,
+            members=members,
             started_at=now,
             limit_end_at=now + job.estimate,
             checkpoint_at=now,
         )
-        self._hand_over(self._running[start.job], free=False)
-        heappush(self._ends, (course.ends_at, start.job))
+        self._hand_over(self._running[index], free=False)
+        heappush(self._ends, (course.ends_at, index))
 
     def _end(self, index: int, now: int) -> None:
         if not self._is_true_end(now, index):

@@ -117,12 +117,12 @@ def run_stream(
 ) -> Result:
     """Run the jobs under a policy.
 
-    What the pool can run takes its path, which decides as the engine does; by_engine: not so.
+    What the pool can decide is spared the engine, to the same end; by_engine: plan every cycle.
     """
     if not by_engine and site.nodes == 1 and site.quotas is None and can_run(policy):
         outcomes = run_pool(stream.jobs, site.gpus, policy, watch=watch)
     else:
-        outcomes = run_engine(stream.jobs, site, policy, watch=watch)
+        outcomes = run_engine(stream.jobs, site, policy, spare=not by_engine, watch=watch)
     return Result(stream, tuple(outcomes), measure(outcomes, site.gpus))
 
 

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from scheduling.engine.policy import Order, Policy
 from scheduling.simulation.replay import Site, run_engine
 from scheduling.simulation.sharing import fair_quotas
-from tests.simulation.streams import jobs_of
+from tests.simulation.streams import jobs_of, named
 from tests.simulation.test_pool import drawn_jobs
 
 FIFO = Policy(order=Order.FIFO, checkpoint_interval=3600)
@@ -53,6 +55,19 @@ def test_a_job_stopped_too_often_is_left_alone():
     assert [len(own) for own in owners] == [1, 1, 1]
     assert len(borrower) == 3
     assert owners[2][0][0] == borrower[-1][1]
+
+
+@pytest.mark.parametrize("name", ["firstfit", "easy", "expansion"])
+@pytest.mark.parametrize("seed", range(4))
+def test_cycles_that_are_spared_the_engine_decide_as_it_would(name, seed):
+    jobs = [replace(job, tenant="aabc"[index % 4]) for index, job in enumerate(drawn_jobs(seed))]
+    site = Site(1, 8, fair_quotas(jobs, 8))
+    policy = replace(named(name), checkpoint_interval=20, max_grace=5)
+
+    spared = run_engine(jobs, site, policy)
+
+    assert sum(own.preemptions for own in spared) > 0
+    assert run_engine(jobs, site, policy, spare=False) == spared
 
 
 def test_a_stream_with_quotas_ends_whole_and_every_plan_is_sound():

@@ -11,6 +11,7 @@ from scheduling.simulation.inflation.descent import Choice
 from scheduling.simulation.inflation.lists import Dice, OpenTask
 
 Chooser = Callable[[OpenTask], Choice | None]
+"""A node and GPUs for a task, or None where it does not fit."""
 
 
 class InflatePolicy(StrEnum):
@@ -19,6 +20,7 @@ class InflatePolicy(StrEnum):
     RANDOM = "random"
     BEST_FIT = "best_fit"
     FGD = "fgd"
+    MUSTER = "muster"
 
 
 def at_random(cluster: Cluster, dice: Dice) -> Chooser:

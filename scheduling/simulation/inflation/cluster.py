@@ -13,7 +13,7 @@ from scheduling.simulation.inflation.lists import OpenNode, OpenTask
 WHOLE: Final = 1000
 MOST_GPUS: Final = 8
 State = tuple[int, ...]
-"""Model, CPU and GPUs of a node: nodes that share them are alike."""
+"""Model, CPU, memory and GPUs of a node: nodes that share them are alike."""
 
 
 def is_fraction(shape: Shape) -> bool:
@@ -61,7 +61,8 @@ class Cluster:
         return self.models.index(model) if model in self.models else -1
 
     def state(self, node: int) -> State:
-        return (int(self.model[node]), int(self.cpu[node]), *self.gpus[node].tolist())
+        cpu, memory = int(self.cpu[node]), int(self.memory[node])
+        return (int(self.model[node]), cpu, memory, *self.gpus[node].tolist())
 
     def whole_choice(self, node: int, shape: Shape) -> tuple[int, ...]:
         """The free GPUs of lowest index, as many as asked."""
