@@ -46,6 +46,19 @@ def quality(closeness: Closeness) -> int:
     return int(mean * 100 + Fraction(1, 2))
 
 
+def unknown_shares(closeness: Closeness, *, is_on_several_nodes: bool) -> tuple[str, ...]:
+    """The shares that apply and that nobody has told us, the heaviest first.
+
+    That NUMA nodes are unknown and that no member has two GPUs looks alike: both count as unknown.
+    """
+    across_nodes = {"network", "gpudirect"}
+    return tuple(
+        name
+        for name in WEIGHTS
+        if getattr(closeness, name) is None and (is_on_several_nodes or name not in across_nodes)
+    )
+
+
 class LinkKind(IntEnum):
     """How two devices of a node are joined, as `nvidia-smi topo -m` says it; larger is closer."""
 

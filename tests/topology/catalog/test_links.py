@@ -17,6 +17,7 @@ from topology.catalog.links import (
     quality,
     set_points,
     slowest,
+    unknown_shares,
 )
 
 SHARES = st.fractions(0, 1)
@@ -72,6 +73,15 @@ def test_unknown_shares_are_neither_good_nor_bad(closeness):
     best = replace(closeness, **{name: Fraction(1) for name in unknown})
 
     assert quality(worst) <= quality(closeness) <= quality(best)
+
+
+@pytest.mark.parametrize(
+    ("several", "names"), [(True, ("network", "gpudirect", "numa")), (False, ("numa",))]
+)
+def test_unknown_shares_are_named_where_they_apply(several, names):
+    closeness = Closeness(Fraction(1), None, None, None)
+
+    assert unknown_shares(closeness, is_on_several_nodes=several) == names
 
 
 @given(st.lists(LINKS, min_size=1), LINKS)
