@@ -68,24 +68,24 @@ class ControlPlane:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def add_nodes(self, *names: str, gpus: str = _GPUS, labels: dict[str, str] | None = None):
-        """Make nodes of 64 cores and 512 GiB, and return once pods can be bound to them."""
+    def add_nodes(self, *names: str, gpus: str = _GPUS, labels=None, taints=()) -> None:
+        """Make nodes of 64 cores and 512 GiB, and return once they have a kubelet each."""
         room = {"nvidia.com/gpu": gpus, "cpu": _CPUS, "memory": _MEMORY, "pods": _PODS}
         for name in names:
             known = {"kubernetes.io/hostname": name, **(labels or {})}
             node = {
                 "metadata": {"name": name, "labels": known},
+                "spec": {"taints": list(taints)},
                 "status": {"capacity": room, "allocatable": room},
             }
             self.api.create("/api/v1/nodes", node)
         for name in names:
-            eventually(partial(self._is_ready, name))
+            eventually(partial(self._is_ready, name, list(taints)))
 
-    def _is_ready(self, name: str) -> bool:
+    def _is_ready(self, name: str, taints: list) -> bool:
         node = self.api.get(f"/api/v1/nodes/{name}")
-        conditions = node["status"].get("conditions", [])
-        ready = {"Ready": "True"}.items() <= {c["type"]: c["status"] for c in conditions}.items()
-        return ready and not node["spec"].get("taints")
+        said = {c["type"]: c["status"] for c in node["status"].get("conditions", [])}
+        return said.get("Ready") == "True" and node["spec"].get("taints", []) == taints
 
     def remove_nodes(self, *names: str) -> None:
         for name in names:
