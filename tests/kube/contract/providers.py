@@ -24,7 +24,6 @@ class Simulated:
 
     nodes = NODES
     has_clock = True
-    has_policies = False
     notes = {"simcluster.muster.dev/run-seconds": "30"}
     fails = {"simcluster.muster.dev/exit-code": "3"}
     ignores_signals = {"simcluster.muster.dev/stop-seconds": "1000"}
@@ -64,7 +63,6 @@ class Real:
 
     nodes = NODES
     has_clock = False
-    has_policies = True
     notes = {kubelets.DOES: "waits"}
     fails = {kubelets.EXIT_CODE: "3"}
     ignores_signals = {kubelets.STOPS_IN: "1000s"}
