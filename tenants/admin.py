@@ -8,8 +8,20 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from portal.core import audit
 from portal.core.backoffice import AuditedAdmin, ReadOnlyAdmin
-from tenants.models import ApiToken, Cohort, Membership, PriorityClass, Quota, Role, Tenant, User
+from tenants.models import (
+    ApiToken,
+    Cohort,
+    Membership,
+    PriorityClass,
+    Quota,
+    QuotaRequest,
+    Role,
+    StarterRule,
+    Tenant,
+    User,
+)
 from tenants.services.membership import add_member, remove_member, set_role
 from tenants.services.quota import QuotaAmounts, set_quota
 from tenants.services.tokens import revoke_token
@@ -107,6 +119,33 @@ class QuotaAdmin(AuditedAdmin):
         asked = QuotaAmounts(obj.nominal, obj.borrowing_limit, obj.lending_limit)
         stored = set_quota(asked, tenant=obj.tenant, flavor=obj.flavor, by=request.user)
         obj.pk = stored.pk
+
+
+@admin.register(QuotaRequest)
+class QuotaRequestAdmin(ReadOnlyAdmin):
+    list_display = ("public_id", "tenant", "state", "flavor", "gpus", "starts_on", "ends_on")
+    list_filter = ("state", "purpose")
+    list_select_related = ("tenant", "flavor")
+    search_fields = ("tenant__slug", "justification")
+    ordering = ("-id",)
+    readonly_fields = ("plan_url",)  # its form field warns of a change in Django 6
+
+
+@admin.register(StarterRule)
+class StarterRuleAdmin(AuditedAdmin):
+    """What of a flavor is approved without an operator. Nothing refers to a rule: it may go."""
+
+    list_display = ("flavor", "most_gpus", "most_days", "most_gpu_hours")
+    list_select_related = ("flavor",)
+    ordering = ("flavor__name",)
+    actions = None  # the bulk deletion would leave no audit line
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return True
+
+    def delete_model(self, request: HttpRequest, obj: StarterRule) -> None:
+        audit.record("delete_starter_rule", obj, by=request.user, before={"rule": str(obj)})
+        obj.delete()
 
 
 @admin.register(ApiToken)

@@ -2,7 +2,7 @@ from typing import Any, Self
 
 from django.db import models
 
-from tenants.states import FINAL, FOR_OPERATORS, FOR_TENANTS, IN_FORCE, PROMISED
+from tenants.states import FINAL, FOR_OPERATORS, IN_FORCE, NEEDING_TENANTS, PROMISED
 
 
 class TenantScopedQuerySet(models.QuerySet):
@@ -39,9 +39,9 @@ class QuotaRequestQuerySet(TenantScopedQuerySet):
         """An operator has to answer."""
         return self.filter(state__in=FOR_OPERATORS)
 
-    def for_tenants(self) -> Self:
-        """The tenant has to answer, or to submit."""
-        return self.filter(state__in=FOR_TENANTS)
+    def needing_tenants(self) -> Self:
+        """The tenant has something to do: submit, answer, take an offer, renew."""
+        return self.filter(state__in=NEEDING_TENANTS)
 
     def in_force(self) -> Self:
         return self.filter(state__in=IN_FORCE)

@@ -47,6 +47,7 @@ TRANSITIONS: dict[RequestState, frozenset[RequestState]] = {
 FINAL = frozenset(state for state, after in TRANSITIONS.items() if not after)
 FOR_OPERATORS = frozenset({_S.SUBMITTED, _S.IN_REVIEW})  # an operator has to answer
 FOR_TENANTS = frozenset({_S.DRAFT, _S.NEEDS_INFO, _S.COUNTERED})  # the tenant has to
+NEEDING_TENANTS = FOR_TENANTS | {_S.EXPIRING}
 UNDECIDED = FOR_OPERATORS | FOR_TENANTS
 GUARANTEED = frozenset({_S.ACTIVE, _S.EXPIRING})
 IN_FORCE = GUARANTEED | {_S.GRACE}

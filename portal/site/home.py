@@ -20,7 +20,7 @@ from scheduling.reports.queue import Queue, jobs_at, queue_of, queue_rows
 from scheduling.reports.quota_use import TenantUse, tenants_in_use
 from scheduling.states import HOLDING, JobState
 from scheduling.web.cluster import KIND_LABELS, NODE_STATES, ClusterMap, draw_map, looks
-from tenants.models import Role, Tenant
+from tenants.models import QuotaRequest, Role, Tenant
 from topology.models import Cluster
 from topology.reports.floor import floor_plan
 from topology.web.clusters import chosen_cluster
@@ -55,6 +55,7 @@ def _for_member(request: HttpRequest, wall: datetime) -> dict[str, Any]:
     tenants = list(Tenant.objects.visible_to(request.user).active().order_by("slug"))
     roles = dict(request.user.memberships.values_list("tenant_id", "role"))
     mine = Job.objects.visible_to(request.user).filter(owner=request.user)
+    led = [tenant for tenant in tenants if roles.get(tenant.pk) == Role.LEAD]
     counts = count_by_state(mine)
     return {
         "counts": counts,
@@ -62,9 +63,16 @@ def _for_member(request: HttpRequest, wall: datetime) -> dict[str, Any]:
         "waiting": counts[JobState.QUEUED],
         "rows": job_rows(with_rows(_lively_first(mine))[:SHOWN], wall=wall),
         "uses": tenants_in_use(tenants),
-        "led": [tenant for tenant in tenants if roles.get(tenant.pk) == Role.LEAD],
+        "led": led,
+        "requests": _needing(led) if led else [],
         "may_submit": any(role >= Role.RESEARCHER for role in roles.values()),
     }
+
+
+def _needing(led: list[Tenant]) -> list[QuotaRequest]:
+    """Requests of the tenants that the reader leads with which there is something to do."""
+    rows = QuotaRequest.objects.filter(tenant__in=led).needing_tenants()
+    return list(rows.select_related("tenant").order_by("pk")[:SHOWN])
 
 
 def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
@@ -77,6 +85,7 @@ def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
         "capacity": capacity,
         "totals": _totals(capacity),
         "waiting": len(waiting.places),
+        "approvals": QuotaRequest.objects.for_operators().count(),
         "head": queue_rows(places, jobs, reader=request.user, wall=wall),
         "uses": tenants_in_use(Tenant.objects.active().order_by("slug")),
         "holding": Job.objects.holding().filter(cluster=cluster).count(),
@@ -126,5 +135,7 @@ def _looks(shown: dict[str, Any]) -> list[object]:
         shown.get("capacity"),
         shown["waiting"],
         shown["holding"],
+        shown.get("approvals"),
+        [(request.pk, request.version) for request in shown.get("requests", ())],
         looks(shown["map"]) if "map" in shown else None,
     ]

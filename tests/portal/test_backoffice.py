@@ -4,7 +4,7 @@ from django.test import Client
 from django.urls import reverse
 
 from portal.core.models import AuditEvent
-from tenants.models import Membership, Quota, Role, Tenant
+from tenants.models import Membership, Quota, Role, StarterRule, Tenant
 from tests.factories import (
     ApiTokenFactory,
     CycleFactory,
@@ -13,6 +13,8 @@ from tests.factories import (
     MemberFactory,
     MembershipFactory,
     NodeFactory,
+    QuotaRequestFactory,
+    StarterRuleFactory,
     TenantFactory,
     UserFactory,
 )
@@ -40,6 +42,8 @@ def something_of_all(db):
     JobEventFactory()
     CycleFactory()
     ApiTokenFactory(digest="d" * 64)
+    QuotaRequestFactory()
+    StarterRuleFactory()
     MembershipFactory(role=Role.LEAD)
     AuditEvent.objects.create(action="x", object_kind="job", object_id="j-1")
 
@@ -55,7 +59,9 @@ def test_every_list_and_row_can_be_looked_at(office, something_of_all, model):
         assert (shown.status_code, "d" * 64 in shown.content.decode()) == (200, False)
 
 
-@pytest.mark.parametrize("name", ["Job", "Node", "Placement", "Cycle", "AuditEvent", "ApiToken"])
+@pytest.mark.parametrize(
+    "name", ["Job", "Node", "Placement", "Cycle", "AuditEvent", "ApiToken", "QuotaRequest"]
+)
 def test_what_services_write_is_for_looking_only(office, something_of_all, name):
     model = next(model for model in MODELS if model.__name__ == name)
     row = model.objects.first()
@@ -112,3 +118,12 @@ def test_a_tenant_is_changed_with_an_audit_line_and_never_deleted(office):
         ("create_tenant", {}, {"slug": "vision", "name": "Vision", "weight": "2"}),
         ("change_tenant", {"weight": "2"}, {"weight": "3"}),
     ]
+
+
+def test_a_starter_rule_is_ended_with_an_audit_line(office):
+    rule = StarterRuleFactory()
+
+    office.post(page(StarterRule, "delete", rule.pk), {"post": "yes"})
+
+    assert not StarterRule.objects.exists()
+    assert list(AuditEvent.objects.values_list("action", flat=True)) == ["delete_starter_rule"]

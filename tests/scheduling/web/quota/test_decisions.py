@@ -1,5 +1,6 @@
 """What operators see and decide: approvals, the decision beside the calendar, the calendar."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -140,3 +141,16 @@ def test_a_picture_ends_although_a_grant_lasts_for_years(scene, ask):
     assert sum(block.width for block in picture.blocks if block.kind != "asked") == pytest.approx(
         100
     )
+
+
+def test_home_tells_operators_and_leads_what_there_is_to_do(as_person, scene, ask):
+    ask()
+    draft = ask(draft=True)
+
+    for_operators = as_person("root").get("/").content.decode()
+    for_leads = text_of(as_person("mei").get("/"))
+    for_others = text_of(as_person("omar").get("/"))
+
+    assert re.search(r'id="approvals"><a [^>]*>1</a>', for_operators)
+    assert f"{draft.public_id} (Language): draft" in for_leads.replace(" )", ")")
+    assert draft.public_id not in for_others
