@@ -2,7 +2,8 @@
 
 from scheduling.engine.arrays import BoolArray
 from scheduling.engine.charge import charges
-from scheduling.engine.desk import Claim, Desk
+from scheduling.engine.claims import Claim
+from scheduling.engine.desk import Desk
 from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember
 from scheduling.engine.quota import AnyBooks
 

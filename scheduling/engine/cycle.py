@@ -6,23 +6,26 @@ from dataclasses import replace
 from scheduling.engine.charge import charges
 from scheduling.engine.dependencies import Dependencies
 from scheduling.engine.desk import Desk
-from scheduling.engine.diagnosis import Doctor, Numbers, Why
+from scheduling.engine.diagnosis import Doctor
 from scheduling.engine.growing import Gang, gangs_in_order, missing_members, more_members
 from scheduling.engine.horizon import end_of
 from scheduling.engine.jobs import JobSpec, PendingJob, PlacedMember
 from scheduling.engine.layouts import find_repartition
+from scheduling.engine.memory import Memory
 from scheduling.engine.order import Queue
 from scheduling.engine.placing import Placer
 from scheduling.engine.plan import (
     Decision,
     Grow,
     Hold,
+    Numbers,
     Plan,
     Preempt,
     Reason,
     Reserve,
     Shrink,
     Start,
+    Why,
 )
 from scheduling.engine.policy import Policy
 from scheduling.engine.preemption import RoomMaker, merged
@@ -33,12 +36,13 @@ from scheduling.engine.snapshot import UNKNOWN, Snapshot
 Members = tuple[PlacedMember, ...]
 
 
-def plan_cycle(snapshot: Snapshot, policy: Policy) -> Plan:
+def plan_cycle(snapshot: Snapshot, policy: Policy, memory: Memory | None = None) -> Plan:
     """What to do with every waiting job now: start it and where, make room for it, or say why not.
 
-    Pure: the same snapshot and policy give the same plan, byte for byte.
+    Pure: the same snapshot and policy give the same plan, byte for byte. memory: of the cycle
+    before, which spares this one work and changes nothing else.
     """
-    cycle = _Cycle(snapshot, policy)
+    cycle = _Cycle(snapshot, policy, memory)
     cycle.mend_broken_gangs()
     for job in cycle.queue:
         cycle.decide(job)
@@ -64,17 +68,19 @@ def verdict_on(snapshot: Snapshot, policy: Policy, job_id: int) -> Start | Hold:
 class _Cycle:
     """The order of the steps; what they change lies on the desk."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
-        self.desk = Desk(snapshot, policy)
+    def __init__(self, snapshot: Snapshot, policy: Policy, memory: Memory | None = None) -> None:
+        self.desk = Desk(snapshot, policy, memory)
         self.placer = Placer(self.desk)
         self.dependencies = Dependencies(snapshot)
         self.doctor = Doctor(self.desk, self.placer)
         self.queue = Queue(self.desk)
         self.room_maker = RoomMaker(self.desk, self.placer)
         self._started: dict[int, int] = {}
+        self._is_strict = policy.strict or bool(snapshot.tenant_strict.any())
         self._first_waiting: dict[int, dict[tuple[int, ...], PendingJob]] = {}
         self._answers: dict[object, Why] = {}
-        self._answers_at = (0, 0)
+        self._answers_at = -1
+        self._may_make_room = True
         self._vain: set[object] = set()
         self._vain_at = 0
 
@@ -106,17 +112,11 @@ class _Cycle:
 
     def decide(self, job: PendingJob) -> None:
         """Add the verdict on `job`."""
-        why = (
-            self.dependencies.failed(job)
-            or _waits_by_itself(job, self.desk.at)
-            or self.dependencies.waiting(job)
-            or _foreign_gate(job)
-            or self.doctor.impossible(job)
-        )
+        why = self._barred(job) or self.doctor.impossible(job)
         if why is not None:
             self._hold(job, why)
             return
-        blocker = self._strict_blocker(job)
+        blocker = self._strict_blocker(job) if self._is_strict else None
         answer = None if blocker else self._answer_of_its_like(job)
         members = None if blocker or answer else self.placer.find(job)
         if answer is not None:
@@ -125,6 +125,17 @@ class _Cycle:
             self._start(job, members)
         elif blocker is not None or not self._make_room(job):
             self._wait(job, blocker)
+
+    def _barred(self, job: PendingJob) -> Why | None:
+        """What keeps `job` from starting whatever the cluster looks like."""
+        if not (job.held or job.after or job.gates or job.not_before is not None):
+            return None
+        return (
+            self.dependencies.failed(job)
+            or _waits_by_itself(job, self.desk.at)
+            or self.dependencies.waiting(job)
+            or _foreign_gate(job)
+        )
 
     def grow_elastic_gangs(self) -> None:
         """Give what remains to started and running elastic gangs, in order."""
@@ -241,7 +252,8 @@ class _Cycle:
         if victims:
             numbers += (("victims", victims),)
         self._add(Hold(job.id, Reason.MAKING_ROOM, numbers, members, until))
-        self._goes_on_waiting(job)
+        if self._is_strict:
+            self._goes_on_waiting(job)
 
     def _wait(self, job: PendingJob, blocker: PendingJob | None) -> None:
         """Promise `job` a place if it is its turn, and say why it waits."""
@@ -263,9 +275,9 @@ class _Cycle:
     def _answer_of_its_like(self, job: PendingJob) -> Why | None:
         """What a job alike was told since anything changed last: equal jobs share the work."""
         desk = self.desk
-        now = desk.version, len(desk.promises.all)
-        if self._answers_at != now:
-            self._answers, self._answers_at = {}, now
+        if self._answers_at != desk.version:
+            self._answers, self._answers_at = {}, desk.version
+            self._may_make_room = bool(desk.leaving) or self.room_maker.has_candidates
         if not self._answers or job.id in desk.kept:
             return None
         return self._answers.get(self._likeness(job))
@@ -276,20 +288,18 @@ class _Cycle:
         Its end only counts by the windows before it, unless room could be made for it.
         """
         desk = self.desk
-        claim, until = desk.claim(job), desk.until(job)
+        claim = desk.claim(job)
         if self._may_make_room:
-            return claim, job.priority, until
-        return claim, desk.windows_before(until)
+            return claim, job.priority, desk.until(job)
+        if not desk.has_windows:
+            return claim
+        return claim, desk.windows_before(desk.until(job))
 
     def _is_like_others(self, job: PendingJob) -> bool:
         """Whether any job with the same `_likeness` would be told the same."""
-        return job.id not in self.desk.kept and (
-            self._may_make_room or self.placer.is_out_of_question(job)
-        )
-
-    @property
-    def _may_make_room(self) -> bool:
-        return bool(self.desk.leaving) or self.room_maker.has_candidates
+        if self._answers_at != self.desk.version or job.id in self.desk.kept:
+            return False
+        return self._may_make_room or self.placer.is_out_of_question(job)
 
     def _reserve(self, job: PendingJob, why: Why) -> Why:
         """Promise `job` a place; names whom it waits for if that never comes free."""
@@ -325,7 +335,8 @@ class _Cycle:
 
     def _hold_in_turn(self, job: PendingJob, why: Why) -> None:
         """Let `job` wait for a place, which those behind it may have to respect."""
-        self._goes_on_waiting(job)
+        if self._is_strict:
+            self._goes_on_waiting(job)
         self._hold(job, why)
 
     def _hold(self, job: PendingJob, why: Why) -> None:

@@ -1,10 +1,8 @@
 """Jobs that wait for other jobs: who is lost, who still waits."""
 
 from scheduling.engine.jobs import Dependency, ParentState, PendingJob
-from scheduling.engine.plan import Number, Reason
+from scheduling.engine.plan import Reason, Why
 from scheduling.engine.snapshot import Snapshot
-
-Why = tuple[Reason, tuple[tuple[str, Number], ...]]
 
 
 class Dependencies:

@@ -2,19 +2,16 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
-from scheduling.engine.charge import charges, least_parts
-from scheduling.engine.fleet import Fleet
+from scheduling.engine.charge import charges
+from scheduling.engine.claims import Claim
 from scheduling.engine.fragmentation import Mix
-from scheduling.engine.gang import amounts_of, wish_of
+from scheduling.engine.gang import amounts_of
 from scheduling.engine.horizon import Horizon, Stay, duration_of, end_of
 from scheduling.engine.jobs import (
-    Access,
     JobSpec,
     PendingJob,
     PlacedMember,
@@ -22,7 +19,7 @@ from scheduling.engine.jobs import (
     ServiceClass,
 )
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.locality import Wish
+from scheduling.engine.memory import Memory
 from scheduling.engine.plan import Decision, Reserve
 from scheduling.engine.policy import Packing, Policy
 from scheduling.engine.promises import Promise, Promises
@@ -30,26 +27,10 @@ from scheduling.engine.quota import AnyBooks, Books, Tighter
 from scheduling.engine.snapshot import Block, HeldDevices, Snapshot
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Claim:
-    """What equal jobs of one tenant ask for. They share one claim, and quota treats them alike.
-
-    kind: a number of those that fit into the same room, of whichever tenant. flavors: those it
-    accepts, best first. parts: the fewest parts of quota that it starts with; is_exact: the same
-    wherever it starts. wish: how close its members are to be.
-    """
-
-    kind: int
-    tenant: int
-    flavors: tuple[int, ...]
-    parts: int
-    preemptible: bool
-    is_exact: bool
-    wish: Wish
-
-
 class Desk:
     """Ledgers, books, horizon and promises of one cycle, changed together.
+
+    memory: what is handed on to the next cycle.
 
     ledger: free now and kept for nobody. soon: free once all that is stopping is gone, less what is
     kept. books, soon_books: usage of quota now, and then. kept: members kept for waiting jobs.
@@ -60,11 +41,13 @@ class Desk:
     decisions: list[Decision]
     reserved: dict[int, Reserve]
 
-    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+    def __init__(self, snapshot: Snapshot, policy: Policy, memory: Memory | None = None) -> None:
         self.snapshot = snapshot
         self.policy = policy
         self.at = snapshot.taken_at
-        self.fleet = Fleet(snapshot)
+        self.memory = memory or Memory()
+        self.memory.turn_to(snapshot)
+        self.fleet = self.memory.fleet
         if policy.packing == Packing.FGD:
             mix = Mix(self.fleet, (*snapshot.pending, *snapshot.running))
             self.fleet.dearness = mix.growth
@@ -78,12 +61,11 @@ class Desk:
         self.changed: set[int] = set()
         self.recut: set[int] = set()
         self.leaving: dict[int, list[PlacedMember]] = {}
-        self._kinds: dict[tuple[Any, ...], int] = {}
-        self._claims: dict[tuple[Any, ...], Claim] = {}
-        self._claim_of: dict[int, Claim] = {}
+        self._claim_of = self.memory.claims.of(snapshot.pending, self.at)
         self._open: dict[tuple[tuple[int, ...], ServiceClass], BoolArray] = {}
         self._staying: dict[tuple[tuple[int, ...], ServiceClass, int], BoolArray] = {}
         self._windows: list[int] = np.unique(snapshot.node_closes_at).tolist()
+        self.has_windows = any(instant < NEVER for instant in self._windows[:1])
         self._raw = Ledger(self.fleet)
         self.soon = self._raw  # one and the same until something is on its way out, or kept
         self.books = Books(snapshot.quotas)
@@ -115,30 +97,13 @@ class Desk:
             if held.job in pending and (held.until > self.at or held.job in stopping):
                 yield held
 
+    def claim(self, job: PendingJob) -> Claim:
+        """What a waiting job asks for."""
+        return self._claim_of[job.id]
+
     def kind(self, job: PendingJob) -> int:
         """A number that jobs share which fit into the same room."""
-        return self.claim(job).kind
-
-    def claim(self, job: PendingJob) -> Claim:
-        """What a waiting job asks for: one and the same object for jobs that ask for the same."""
-        claim = self._claim_of.get(job.id)
-        if claim is None:
-            demand = _demand(job, self.at)
-            key = demand, job.tenant, job.preemptible, job.standby
-            claim = self._claims.get(key) or self._claim(job, demand)
-            self._claims[key] = self._claim_of[job.id] = claim
-        return claim
-
-    def _claim(self, job: PendingJob, demand: tuple[Any, ...]) -> Claim:
-        return Claim(
-            kind=self._kinds.setdefault(demand, len(self._kinds)),
-            tenant=job.tenant,
-            flavors=job.flavors or tuple(range(len(self.snapshot.flavors))),
-            parts=least_parts(self.fleet, job),
-            preemptible=job.preemptible,
-            is_exact=len(job.groups) == 1 and job.groups[0].request.kind == Access.WHOLE,
-            wish=wish_of(job, self.at),
-        )
+        return self._claim_of[job.id].kind
 
     def job(self, job_id: int) -> PendingJob:
         return self._pending[job_id]
@@ -234,6 +199,11 @@ class Desk:
         else:
             self.horizon.drop(job.id, members)
         self._leave(job, members)
+        self.version += 1
+
+    def promise(self, promise: Promise, free_at_start: IntArray) -> None:
+        """Promise a place. free_at_start: (K, N) free at its start if nothing were promised."""
+        self.promises.add(promise, free_at_start)
         self.version += 1
 
     def keep(self, job: PendingJob, members: tuple[PlacedMember, ...], until: int) -> None:
@@ -346,19 +316,6 @@ class Desk:
             if job.tenant == tenant:
                 used += amounts_of(self.fleet, job, job.members)
         return used
-
-
-def _demand(job: JobSpec, at: int) -> tuple[Any, ...]:
-    """What decides where `job` fits."""
-    return (
-        job.groups,
-        job.flavors,
-        job.gpu_memory_mib,
-        job.min_total,
-        job.island,
-        job.service_class,
-        wish_of(job, at),
-    )
 
 
 def _devices(member: PlacedMember) -> list[tuple[str, int]]:

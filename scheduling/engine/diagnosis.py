@@ -9,7 +9,8 @@ import numpy as np
 from scheduling.engine.access import allowance, open_until, tiers
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
 from scheduling.engine.charge import charges, least_cost_nodes
-from scheduling.engine.desk import Claim, Desk
+from scheduling.engine.claims import Claim
+from scheduling.engine.desk import Desk
 from scheduling.engine.fit import member_slots
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.gang import Place, fits_gang, place_gang, place_members
@@ -18,14 +19,11 @@ from scheduling.engine.jobs import Access, Group, JobSpec, Level, PendingJob, Re
 from scheduling.engine.layouts import can_be_cut, profile_to_cut
 from scheduling.engine.ledger import WHOLE_MILLI, Ledger
 from scheduling.engine.placing import Placer, blocking_promise
-from scheduling.engine.plan import Number, Reason
+from scheduling.engine.plan import Number, Numbers, Reason, Why
 from scheduling.engine.policy import Order
 from scheduling.engine.promises import Promise
 from scheduling.engine.quota import AnyBooks
 from scheduling.engine.reserve import waits_for
-
-Numbers = tuple[tuple[str, Number], ...]
-Why = tuple[Reason, Numbers]
 
 
 class Doctor:
@@ -37,7 +35,7 @@ class Doctor:
     def __init__(self, desk: Desk, placer: Placer) -> None:
         self._desk = desk
         self._placer = placer
-        self._unfit: dict[int, Why | None] = {}
+        self._unfit = desk.memory.unfit
         self._impossible: dict[Claim, Why | None] = {}
         self._crowded: dict[Any, Why] = {}
         self._version = -1
@@ -291,6 +289,10 @@ def most_members(
     if required is None:
         return _members_inside(ledger, job, allowed)
     domain = ledger.fleet.domains(required)
+    if len(job.groups) == 1:
+        slots = np.where(allowed, member_slots(ledger, job, job.groups[0].request), 0)
+        largest = np.bincount(domain, weights=slots).max(initial=0)
+        return int(min(largest, _most_of(job, 0, 0)))
     inside = [allowed & (domain == own) for own in np.unique(domain)]
     return max((_members_inside(ledger, job, own) for own in inside), default=0)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -45,6 +45,15 @@ class Fleet:
         self._vectors: dict[Request, IntArray | None] = {}
         self._amounts: dict[int, tuple[Request, Amounts | None]] = {}
         self._suitable: dict[tuple[tuple[int, ...], ServiceClass], BoolArray] = {}
+
+    def on(self, snapshot: Snapshot) -> Self:
+        """The same look-ups for another snapshot of the same hardware."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.snapshot = snapshot
+        twin.dearness = None
+        twin._vectors, twin._amounts = {}, {}
+        return twin
 
     @cached_property
     def instances(self) -> BoolArray:

@@ -68,14 +68,20 @@ class Horizon:
 
     def __init__(self, fleet: Fleet, stays: Iterable[Stay]) -> None:
         self._fleet = fleet
-        self._stays = list(stays)
+        self._known: Iterable[Stay] | None = stays
+        self._added: list[Stay] = []
         self._tables: tuple[_Table, ...] = ()
-        self._fresh = list(self._stays)
+        self._tabulated = 0
 
     def add(self, job: JobSpec, members: tuple[PlacedMember, ...], end: int) -> None:
-        stay = Stay(job, members, end)
-        self._stays.append(stay)
-        self._fresh.append(stay)
+        self._added.append(Stay(job, members, end))
+
+    @property
+    def _stays(self) -> list[Stay]:
+        """All stays; those known from the start are looked at when somebody asks, if ever."""
+        if self._known is not None:
+            self._added, self._known = [*self._known, *self._added], None
+        return self._added
 
     def drop(self, job_id: int, members: Sequence[PlacedMember] | None = None) -> None:
         """Forget all members of a job, or only `members`: they are on their way out."""
@@ -86,13 +92,13 @@ class Horizon:
                 left = tuple(member for member in stay.members if member not in members)
             if left:
                 kept.append(stay if len(left) == len(stay.members) else replace(stay, members=left))
-        self._stays, self._fresh, self._tables = kept, list(kept), ()
+        self._added, self._tables, self._tabulated = kept, (), 0
 
     def fork(self) -> "Horizon":
         """A copy that goes its own way."""
         self._tabulate()
-        twin = Horizon(self._fleet, ())
-        twin._stays, twin._tables = list(self._stays), self._tables
+        twin = Horizon(self._fleet, list(self._stays))
+        twin._tables, twin._tabulated = self._tables, self._tabulated
         return twin
 
     def endless(self) -> list[Stay]:
@@ -113,12 +119,13 @@ class Horizon:
         return later
 
     def _tabulate(self) -> None:
-        if not self._fresh:
+        fresh = self._stays[self._tabulated :]
+        if not fresh:
             return
-        tables = (*self._tables, tabulated(self._fleet, self._fresh))
+        tables = (*self._tables, tabulated(self._fleet, fresh))
         if len(tables) > MOST_TABLES:
             tables = (tables[0], _joined(tables[1:]))
-        self._tables, self._fresh = tables, []
+        self._tables, self._tabulated = tables, len(self._stays)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """MIG layouts that are not there yet: boards that could be cut for a waiting job."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -19,9 +18,9 @@ from topology.catalog.mig import find_layout, profiles
 
 def can_be_cut(desk: Desk, job: JobSpec) -> bool:
     """Whether boards here could be cut so that the slices that `job` asks for exist."""
-    wanted = _slices_of(job)
-    if not wanted or any(_other_kind(job)):
+    if not _asks_for_slices_alone(job):
         return False
+    wanted = _slices_of(job)
     boards = [model for gpu in range(len(desk.snapshot.gpu_ids)) if (model := _model(desk, gpu))]
     return all(
         sum(profiles(model)[name].most for model in boards if name in profiles(model)) >= count
@@ -49,7 +48,7 @@ def find_repartition(desk: Desk, job: PendingJob) -> tuple[Repartition, ...] | N
     Boards without a layout are cut first, in node and GPU order; then those whose instances are
     all free, where more of the wanted ones fit than there are.
     """
-    if not _slices_of(job) or any(_other_kind(job)):
+    if not _asks_for_slices_alone(job):
         return None
     if not tiers(desk, job, desk.quota_now(job)):
         return None
@@ -102,11 +101,10 @@ def _slices_of(job: JobSpec) -> Counter[str]:
     return wanted
 
 
-def _other_kind(job: JobSpec) -> Iterator[bool]:
-    """One True for each group that asks for GPUs in another way than as slices."""
-    yield from (
-        True for group in job.groups if group.request.kind not in {Access.SLICE, Access.NONE}
-    )
+def _asks_for_slices_alone(job: JobSpec) -> bool:
+    """Whether it asks for slices, and for no GPU in another way."""
+    kinds = {group.request.kind for group in job.groups}
+    return Access.SLICE in kinds and kinds <= {Access.SLICE, Access.NONE}
 
 
 def _missing(ledger: Ledger, job: JobSpec, allowed: BoolArray) -> list[str]:

@@ -4,13 +4,19 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from scheduling.engine.desk import Claim, Desk
+from scheduling.engine.claims import Claim
+from scheduling.engine.desk import Desk
 from scheduling.engine.horizon import duration_of
 from scheduling.engine.jobs import JobSpec, PendingJob
 from scheduling.engine.policy import Order, Policy
 from scheduling.engine.share import Path, Shares
 
-Key = tuple[object, ...]
+Urgency = tuple[int, int, int]
+Standing = tuple[bool, Path]
+"""Whether a claim must borrow, and its tenant's share once it is met."""
+Key = tuple[bool, Path, int]
+Waiting = tuple[int, Claim, PendingJob]
+"""A job with what its turn hangs on: its place among all by urgency, and what it asks for."""
 
 
 def in_order(pending: Iterable[PendingJob]) -> list[PendingJob]:
@@ -18,7 +24,7 @@ def in_order(pending: Iterable[PendingJob]) -> list[PendingJob]:
     return sorted(pending, key=urgency)
 
 
-def urgency(job: JobSpec) -> tuple[int, int, int]:
+def urgency(job: JobSpec) -> Urgency:
     """The smaller, the earlier: priority, then submit time, then id."""
     return -job.priority, job.submitted_at, job.id
 
@@ -60,26 +66,30 @@ class Queue:
 
     def _fair(self, pending: Iterable[PendingJob]) -> Iterator[PendingJob]:
         """Always the next job of the tenant that is the most entitled to one."""
+        desk = self._desk
+        standings = _Standings(desk)
         lines: dict[int, _Line] = {}
-        for job in in_order(pending):
-            line = lines.get(job.tenant)
-            if line is None:
-                line = lines[job.tenant] = _Line(self._desk)
-            line.append(job)
-        standings = _Standings(self._desk)
+        for place, job in enumerate(in_order(pending)):
+            if job.tenant not in lines:
+                lines[job.tenant] = _Line(standings)
+            lines[job.tenant].within.append((place, desk.claim(job), job))
         asked = dict.fromkeys(lines, 0)  # an entry of the heap counts if it was the last asked for
-        heap = [(lines[tenant].key(standings), tenant, 0) for tenant in sorted(lines)]
+        heap = [(lines[tenant].key(), tenant, 0) for tenant in sorted(lines)]
         heapify(heap)
         while heap:
             _, tenant, number = heappop(heap)
             if number != asked[tenant]:
                 continue
             yield lines[tenant].pop()
-            changed, self._changed = self._affected(self._changed), set()
-            for other in sorted({tenant, *changed} & lines.keys()):
+            affected = {tenant}
+            if self._changed:
+                standings.clear()
+                affected = lines.keys() & (affected | self._affected(self._changed))
+                self._changed = set()
+            for other in affected:
                 asked[other] += 1
                 if lines[other]:
-                    heappush(heap, (lines[other].key(standings), other, asked[other]))
+                    heappush(heap, (lines[other].key(), other, asked[other]))
 
     def _affected(self, tenants: set[int]) -> set[int]:
         """Tenants whose place may change with these: those under the same root."""
@@ -92,56 +102,45 @@ class Queue:
 class _Line:
     """The waiting jobs of one tenant: those within its nominal quota, then those that borrow."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._within: deque[PendingJob] = deque()
-        self._borrowers: deque[PendingJob] = deque()
+    def __init__(self, standings: "_Standings") -> None:
+        self._standings = standings
+        self.within: deque[Waiting] = deque()
+        self._borrowers: deque[Waiting] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self._within or self._borrowers)
+        return bool(self.within or self._borrowers)
 
-    def append(self, job: PendingJob) -> None:
-        self._within.append(job)
-
-    def key(self, standings: "_Standings") -> Key:
+    def key(self) -> Key:
         """Within nominal before borrowing; lowest share after admission; then urgency."""
-        within, claim_of = self._within, self._desk.claim
-        while within:
-            standing = standings.of(claim_of(within[0]))
-            if not standing[0]:
-                return (*standing, *urgency(within[0]))
-            self._borrowers.append(within.popleft())
-        job = self._borrowers[0]
-        _, path = standings.of(claim_of(job))
-        return (True, path, *urgency(job))
+        while self.within:
+            place, claim, _ = first = self.within[0]
+            must_borrow, path = self._standings[claim]
+            if not must_borrow:
+                return False, path, place
+            self.within.popleft()
+            self._borrowers.append(first)
+        place, claim, _ = self._borrowers[0]
+        return True, self._standings[claim][1], place
 
     def pop(self) -> PendingJob:
         """The job that `key` was about."""
-        return (self._within or self._borrowers).popleft()
+        return (self.within or self._borrowers).popleft()[2]
 
 
-class _Standings:
-    """How entitled tenants are to what they ask for, reckoned once while nothing changes."""
+class _Standings(dict[Claim, Standing]):
+    """How entitled tenants are to what they ask for; to be cleared whenever quota is used."""
 
     def __init__(self, desk: Desk) -> None:
+        super().__init__()
         self._books = desk.books
         self._shares = Shares(desk.snapshot, desk.books, desk.policy.history_weight)
-        self._known: dict[Claim, tuple[bool, Path]] = {}
-        self._known_at = desk.books.version
 
-    def of(self, claim: Claim) -> tuple[bool, Path]:
-        """Whether a claim must borrow, and its tenant's share once it is met."""
-        if self._known_at != self._books.version:
-            self._known, self._known_at = {}, self._books.version
-        standing = self._known.get(claim)
-        if standing is None:
-            standing = self._known[claim] = self._find(claim)
-        return standing
-
-    def _find(self, claim: Claim) -> tuple[bool, Path]:
+    def __missing__(self, claim: Claim) -> Standing:
         """In the best flavor within nominal, or else in the one with the most left."""
         tenant, flavors = claim.tenant, claim.flavors
         left = [self._books.within_nominal(tenant, flavor) for flavor in flavors]
         enough = [flavor for flavor, own in zip(flavors, left, strict=True) if own >= claim.parts]
         flavor = enough[0] if enough else flavors[left.index(max(left))]
-        return not enough, self._shares.path(tenant, {flavor: claim.parts})
+        standing = not enough, self._shares.path(tenant, {flavor: claim.parts})
+        self[claim] = standing
+        return standing

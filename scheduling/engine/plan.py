@@ -36,6 +36,11 @@ class Reason(StrEnum):
     NO_ROOM = "no_room"
 
 
+Numbers = tuple[tuple[str, Number], ...]
+Why = tuple[Reason, Numbers]
+"""A reason and its keys, in their order."""
+
+
 class Unit(StrEnum):
     """How the number of a reason is to be read."""
 

@@ -46,7 +46,10 @@ class Room:
 
 
 class RoomMaker:
-    """Finds victims in the running jobs of a cycle, which are sorted out once."""
+    """Finds victims in the running jobs of a cycle, which are sorted out once.
+
+    has_candidates: whether anybody could be stopped for somebody.
+    """
 
     def __init__(self, desk: Desk, placer: Placer) -> None:
         self._desk = desk
@@ -58,11 +61,7 @@ class RoomMaker:
             key=lambda job: (job.priority, -job.started_at, -job.id),
         )
         self._stoppable = [job for job in running if _may_be_stopped(desk, job)]
-
-    @property
-    def has_candidates(self) -> bool:
-        """Whether anybody could be stopped for somebody."""
-        return bool(self._elastic or self._stoppable)
+        self.has_candidates = bool(self._elastic or self._stoppable)
 
     def make_room(self, job: PendingJob) -> Room | None:
         """The cheapest victims whose going lets `job` start, or None if there are none."""

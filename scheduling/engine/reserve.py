@@ -48,7 +48,7 @@ def promise(desk: Desk, job: PendingJob, chance: Chance) -> Reserve:
         amounts=amounts_of(desk.fleet, job, chance.members),
         flavors=chance.flavors,
     )
-    desk.promises.add(made, desk.horizon.at(desk.soon, chance.start).amounts())
+    desk.promise(made, desk.horizon.at(desk.soon, chance.start).amounts())
     return reserve_decision(job, chance.start, chance.members)
 
 

@@ -23,7 +23,7 @@ class Shares:
         self._history: list[int] = snapshot.tenant_history.tolist()
         self._capacity = _capacity(snapshot)
         self._past: dict[int, Fraction] = {}
-        self._pairs: dict[Fraction, tuple[float, Fraction]] = {}
+        self._pairs: dict[tuple[int, int], tuple[float, Fraction]] = {}
 
     def of(self, row: int, extra: dict[int, int] | None = None) -> Fraction:
         """The share of `row` with `extra` parts by flavor.
@@ -36,8 +36,8 @@ class Shares:
         present = NOTHING
         for flavor in range(len(self._capacity)):
             part = self._part(row, flavor, extra.get(flavor, 0))
-            if part is not NOTHING:
-                present = max(present, part)
+            if present is NOTHING or part > present:
+                present = part
         if self._history_milli:
             present += self._past_of(row) * self._history_milli / MILLI
         weight = self._weight[row]
@@ -58,7 +58,10 @@ class Shares:
         """One and the same object for equal shares, which Python then finds equal at once."""
         if share is NOTHING:
             return NO_SHARE
-        return self._pairs.setdefault(share, (float(share), share))
+        exactly = share.numerator, share.denominator
+        if exactly not in self._pairs:
+            self._pairs[exactly] = float(share), share
+        return self._pairs[exactly]
 
     def _part(self, row: int, flavor: int, extra: int) -> Fraction:
         books = self._books
