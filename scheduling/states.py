@@ -37,10 +37,12 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
         {JobState.SUCCEEDED, JobState.FAILED, JobState.TIMED_OUT, JobState.STOPPING}
     ),
     # A job whose members all finished before the stop reached them has succeeded all the same.
+    # One that lost members again and again has failed once the others are gone.
     JobState.STOPPING: frozenset(
         {
             JobState.QUEUED,
             JobState.SUSPENDED,
+            JobState.FAILED,
             JobState.TIMED_OUT,
             JobState.CANCELLED,
             JobState.SUCCEEDED,

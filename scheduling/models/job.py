@@ -67,6 +67,9 @@ class Job(models.Model):
     checkpoint_at = models.DateTimeField(null=True, blank=True)  # last complete one, any attempt
     saved_seconds = models.PositiveIntegerField(default=0)  # of run time, by earlier attempts
     preempted_count = models.PositiveSmallIntegerField(default=0)
+    losses_in_a_row = models.PositiveSmallIntegerField(
+        default=0
+    )  # short attempts that lost members
     protected_until = models.DateTimeField(null=True, blank=True)
     stopping_for = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="victims"

@@ -11,7 +11,8 @@ from django.db import transaction
 
 from portal.core.queueing import send_on_commit
 from scheduling.models import Job, Member, Placement, PlacementGpu
-from scheduling.services.lifecycle import move, stop
+from scheduling.services.lifecycle import move
+from scheduling.services.losses import stop_for_lost, why_failed
 from scheduling.services.preempting import count_hold_anew
 from scheduling.services.saved_work import after_stop
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, JobState, MemberPhase
@@ -125,12 +126,7 @@ def _ran_out_of_time(members: list[Member], reason: str) -> bool:
 def _queue_again_if_lost(job: Job, members: list[Member], *, at: datetime) -> bool:
     """Whether a member was lost, and the job is stopped to be queued again."""
     lost = [member for member in _unexplained(job, members) if not member.exit_code]
-    return bool(lost) and _stop_for_lost(job, lost[0], at=at)
-
-
-def _stop_for_lost(job: Job, member: Member, *, at: datetime) -> bool:
-    reason = f"member {member.rank} was lost: {member.message or 'its pod is gone'}"
-    return stop(job, towards=JobState.QUEUED, at=at, reason=reason)
+    return bool(lost) and stop_for_lost(job, lost[0], at=at)
 
 
 def _unexplained(job: Job, members: list[Member]) -> list[Member]:
@@ -159,7 +155,7 @@ def give_up_if_lost(job_id: int, *, attempt: int, is_gang_gone: bool, at: dateti
     members = list(_members(job))
     unexplained = _unexplained(job, members)
     if unexplained and (is_gang_gone or not any(member.exit_code for member in members)):
-        _stop_for_lost(job, unexplained[0], at=at)
+        stop_for_lost(job, unexplained[0], at=at)
 
 
 def _fail(job: Job, members: list[Member], *, reason: str, at: datetime) -> bool:
@@ -211,7 +207,8 @@ def _settle_stopping(job: Job, members: list[Member], at: datetime) -> bool:
         )
     else:
         ended = _not_before_start(job, _end(members, at))
-        won = move(job, to, at=ended, reason="stopped", stopping_to="", ended_at=ended)
+        reason = why_failed(job) if to == JobState.FAILED else "stopped"
+        won = move(job, to, at=ended, reason=reason, stopping_to="", ended_at=ended)
     ask_for_cycle(job.cluster_id)
     return won
 

@@ -3,6 +3,7 @@
 from django.utils.translation import gettext as _
 
 from portal.core.errors import Refused
+from scheduling.models import ServiceClass
 from scheduling.services.requests import JobRequest
 from tenants.models import Tenant
 
@@ -23,9 +24,32 @@ def check_wishes(request: JobRequest, tenant: Tenant) -> None:
         raise Refused(
             _("A standby job is stopped for anybody; make it preemptible."), field="is_standby"
         )
+    _check_service(request)
     _check_patience(request)
     _check_min_total(request)
     _check_after(request, tenant)
+
+
+def _check_service(request: JobRequest) -> None:
+    """A service class is a promise: what is asked for must let it be kept."""
+    wished = request.wishes.service_class
+    if wished == ServiceClass.OFFLINE and not request.is_preemptible:
+        raise Refused(
+            _("An offline job is stopped first; make it preemptible, or a training job."),
+            field="service_class",
+        )
+    if wished not in {ServiceClass.LATENCY_CRITICAL, ServiceClass.LATENCY_SENSITIVE}:
+        return
+    if request.wishes.is_standby:
+        raise Refused(
+            _("A standby job may be stopped at any time, which a service cannot be."),
+            field="service_class",
+        )
+    if any(group.gpus_per_member == 0 for group in request.groups):
+        raise Refused(
+            _("Each member of a latency-bound service needs a GPU that it shares with nobody."),
+            field="service_class",
+        )
 
 
 def _check_patience(request: JobRequest) -> None:

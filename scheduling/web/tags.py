@@ -46,6 +46,7 @@ STOPPING = {
     JobState.SUSPENDED: gettext_lazy("Its members are being stopped; then it is suspended."),
     JobState.TIMED_OUT: gettext_lazy("Its longest run is over; its members are being stopped."),
     JobState.CANCELLED: gettext_lazy("Its members are being stopped, and its GPUs given back."),
+    JobState.FAILED: gettext_lazy("It lost members too often; those left are being stopped."),
 }
 
 CELL = (

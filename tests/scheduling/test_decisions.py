@@ -7,7 +7,7 @@ import pytest
 from portal.core.errors import Refused
 from scheduling.engine.jobs import PlacedMember
 from scheduling.engine.plan import Hold, Plan, Preempt, Reason, Reserve
-from scheduling.models import DeviceHold, Job, Reservation
+from scheduling.models import DeviceHold, Job, Reservation, ServiceClass
 from scheduling.services.plans import Applied, apply_plan
 from scheduling.services.requests import After, Wishes
 from scheduling.snapshots import take
@@ -130,6 +130,33 @@ def test_a_wish_that_contradicts_itself_is_refused_by_name(world, field, wishes)
         world.submit(members=2, wishes=Wishes(**wishes))
 
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("service", "what", "is_refused"),
+    [
+        ("latency_critical", {"gpus": 1}, False),
+        ("latency_critical", {"gpus": 0}, True),
+        ("latency_sensitive", {"gpus": 0}, True),
+        ("latency_sensitive", {"gpus": 1, "is_standby": True}, True),
+        ("offline", {"gpus": 1, "is_preemptible": False}, True),
+        ("offline", {"gpus": 0}, False),
+        ("training", {"gpus": 0, "is_preemptible": False}, False),
+    ],
+)
+def test_a_request_that_its_service_class_cannot_promise_is_refused(
+    world, service, what, is_refused
+):
+    is_standby = what.pop("is_standby", False)
+    wishes = Wishes(service_class=ServiceClass(service), is_standby=is_standby)
+
+    try:
+        world.submit(wishes=wishes, **what)
+        field = None
+    except Refused as refusal:
+        field = refusal.field
+
+    assert field == ("service_class" if is_refused else None)
 
 
 def test_a_job_of_another_tenant_cannot_be_waited_for(world):

@@ -390,3 +390,37 @@ def test_a_long_message_is_cut_and_kept(world):
     world.say(job, "bound", message="x" * 1000)
 
     assert Member.objects.get().message == "x" * 300
+
+
+def lose(world, job, *, at, ran=30):
+    """The next attempt of the job starts, loses its member some seconds later, and is gone."""
+    world.plan(at=after(at))
+    job.refresh_from_db()
+    world.say(job, "running", started_at=after(at), at=after(at))
+    seconds = at + ran
+    world.say(job, "failed", ended_at=after(seconds), exit_code=None, message="Evicted")
+    world.end(job, "failed", reason="BackoffLimitExceeded", at=after(seconds))
+    settle(job.pk, at=after(seconds))  # as the task does that removes what is left
+    job.refresh_from_db()
+
+
+def test_a_job_whose_pods_are_taken_away_again_and_again_fails_and_says_so(world):
+    job = world.submit(gpus=1)
+    states = []
+
+    for attempt in range(5):
+        lose(world, job, at=100 * attempt)
+        states.append(job.state)
+
+    assert states == ["queued"] * 4 + ["failed"]
+    assert job.events.last().reason == "lost members 5 times in a row"
+    assert held_gpus() == []
+
+
+def test_a_loss_after_a_long_run_is_not_one_of_a_row(world):
+    job = world.submit(gpus=1)
+    Job.objects.filter(pk=job.pk).update(losses_in_a_row=4)
+
+    lose(world, job, at=0, ran=3600)
+
+    assert (job.state, job.losses_in_a_row) == ("queued", 1)
