@@ -205,6 +205,24 @@ def test_what_stands_already_may_leave_no_place():
     assert find_misfit(A100, ["2g.10gb", "2g.10gb"], standing) is None
 
 
+@pytest.mark.parametrize(
+    "standing",
+    [
+        [MigInstance(0, "4g.20gb"), MigInstance(0, "3g.20gb")],
+        [MigInstance(0, "3g.40gb")],
+    ],
+)
+def test_nothing_goes_beside_what_cannot_stand(standing):
+    assert find_layout(A100, ["1g.5gb"], standing) is None
+    assert creation_order(A100, ["1g.5gb"], standing) is None
+
+
+def test_what_no_board_has_cannot_be_created():
+    assert creation_order(A100, ["3g.40gb"]) is None
+    assert creation_order(find_model("L40S"), ["1g.5gb"]) is None
+    assert find_layout(A100, ["3g.40gb"]) is None
+
+
 def test_media_engines_run_out():
     a30 = find_model("A30")
 
