@@ -6,6 +6,7 @@ Read it in this order:
     snapshot, jobs, policy     what goes in
     plan                       what comes out: decisions, and the reasons of those that wait
     cycle                      the order of the steps
+    claims, memory             what jobs ask for, told apart; what the next cycle need not find anew
     desk                       what is decided and what is left while a cycle goes on, made of
         fleet, ledger          nodes and devices; what of them is free
         quota, share, charge   who may use how much, and who has more than his share

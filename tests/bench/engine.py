@@ -7,6 +7,7 @@ from scheduling.engine.fleet import Fleet
 from scheduling.engine.invariants import violations
 from scheduling.engine.jobs import Level
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.memory import Memory
 from scheduling.engine.plan import Preempt, Reason
 from scheduling.engine.policy import Policy
 from tests.bench.figures import Figure
@@ -27,6 +28,7 @@ from tests.bench.scale import (
     draw_case,
     gang,
     members_on,
+    moved_on,
     runner,
     seated,
     snapshot_of,
@@ -41,6 +43,31 @@ def cold(nodes, gangs):
         yield _seconds(bench, snapshot, NO_STOPS, name=name)
     yield from _growth(bench, nodes, gangs)
     yield _peak(bench, partial(_draw_and_plan, nodes, gangs))
+
+
+def warm():
+    """The cycle after one end and one arrival, with the memory of the cycle before."""
+    drawn = snapshot_of(draw_case(5_000, 10_000))
+    for name, before in (("seconds", drawn), ("seconds-room-decides", double_quota(drawn))):
+        after = moved_on(before, plan_cycle(before, NO_STOPS))
+        assert plan_cycle(after, NO_STOPS, _memory_of(before)) == plan_cycle(after, NO_STOPS)
+        yield Figure(
+            bench="cycle-warm-5000x10000",
+            name=name,
+            value=cpu_seconds(
+                partial(plan_cycle, after, NO_STOPS), handed=partial(_memory_of, before)
+            ),
+            unit="s",
+            n=ROUNDS,
+            of={"case": f"{len(after.running)} jobs running, {len(after.pending)} waiting"},
+            protocol=PROTOCOL,
+        )
+
+
+def _memory_of(snapshot):
+    memory = Memory()
+    plan_cycle(snapshot, NO_STOPS, memory)
+    return memory
 
 
 def making_room():
@@ -163,6 +190,7 @@ def _draw_and_plan(nodes, gangs):
 BENCHES = {
     "cycle-cold-1000x1000": partial(cold, 1_000, 1_000),
     "cycle-cold-5000x10000": partial(cold, 5_000, 10_000),
+    "cycle-warm-5000x10000": warm,
     "making-room-1000x1000": making_room,
     "gang-512": wide_gang,
     "drain-4000": drain,
