@@ -59,19 +59,22 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--interval", type=float, default=60.0, help="seconds between looks")
     parser.add_argument("--timeout", type=float, default=20.0, help="seconds before giving up one")
     parser.add_argument("--api", help="HOST:PORT of an API server without TLS, as of kubectl proxy")
+    parser.add_argument("--token", type=Path, help="file with the token for --api, if it wants one")
     parser.add_argument("--once", action="store_true", help="print what would be said, and end")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if options.once:
         print(json.dumps(survey(options.root), indent=2))  # noqa: T201 -- asked for
         return
-    agent = Agent(lambda: survey(options.root), _publisher(options.api), options.timeout)
+    agent = Agent(
+        lambda: survey(options.root), _publisher(options.api, options.token), options.timeout
+    )
     while True:
         agent.round(time.monotonic())
         time.sleep(options.interval)
 
 
-def _publisher(api: str | None) -> Callable[[Patch], None]:
+def _publisher(api: str | None, token: Path | None) -> Callable[[Patch], None]:
     """Writes to the node that the pod runs on, as Kubernetes tells the pod."""
     name = os.environ["NODE_NAME"]
     if api is None:
@@ -79,7 +82,7 @@ def _publisher(api: str | None) -> Callable[[Patch], None]:
         server = ApiServer(host, int(os.environ["KUBERNETES_SERVICE_PORT"]))
     else:
         host, _, port = api.rpartition(":")
-        server = ApiServer(host, int(port), account=None)
+        server = ApiServer(host, int(port), token=token, certificates=None)
     return lambda patch: server.patch_node(name, patch)
 
 

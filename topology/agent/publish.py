@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+TOKEN, CERTIFICATES = _ACCOUNT / "token", _ACCOUNT / "ca.crt"
 _TIMEOUT_SECONDS: Final = 10.0
 
 
@@ -21,11 +22,16 @@ class NotPublishedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiServer:
-    """Where the node's object is. account: folder with token and ca.crt; None for plain HTTP."""
+    """Where the node's object is.
+
+    token: file with the token of who asks, None for nobody. certificates: file with those that the
+    server's is checked against, None for a server without TLS.
+    """
 
     host: str
     port: int
-    account: Path | None = ACCOUNT
+    token: Path | None = TOKEN
+    certificates: Path | None = CERTIFICATES
 
     def patch_node(self, name: str, patch: dict[str, Any]) -> None:
         """Merge `patch` into the metadata of a node. Raises NotPublishedError."""
@@ -45,9 +51,9 @@ class ApiServer:
             raise NotPublishedError(f"{answer.status}: {text[:200]}")
 
     def _connect(self) -> http.client.HTTPConnection:
-        if self.account is None:
+        if self.certificates is None:
             return http.client.HTTPConnection(self.host, self.port, timeout=_TIMEOUT_SECONDS)
-        context = ssl.create_default_context(cafile=str(self.account / "ca.crt"))
+        context = ssl.create_default_context(cafile=str(self.certificates))
         return http.client.HTTPSConnection(
             self.host, self.port, timeout=_TIMEOUT_SECONDS, context=context
         )
@@ -55,7 +61,6 @@ class ApiServer:
     def _headers(self) -> dict[str, str]:
         """The token is read each time: the kubelet renews it."""
         headers = {"Content-Type": "application/merge-patch+json"}
-        if self.account is not None:
-            token = (self.account / "token").read_text().strip()
-            headers["Authorization"] = f"Bearer {token}"
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token.read_text().strip()}"
         return headers
