@@ -1,14 +1,19 @@
 """From a submitted job to its end: planned by a cycle, carried out on a real control plane."""
 
 import threading
+from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
 from django.core.cache import cache
+from django.db.models import F
 
 from scheduling.models import Job, Member
+from scheduling.services import binding
 from scheduling.services.lifecycle import cancel_job
+from scheduling.services.reconciling import reconcile
 from scheduling.services.requests import GroupRequest, JobRequest
 from scheduling.services.submission import submit_job
 from tenants.models import Role
@@ -37,6 +42,32 @@ class WallTime:
         """Nothing to do."""
 
 
+@dataclass
+class Racing(Stage):
+    """A stage on which something happens once, between the plan and the first gate."""
+
+    meanwhile: Callable[[], None] = lambda: None
+
+    def bind_job(self, job_id, attempt):
+        happens, self.meanwhile = self.meanwhile, lambda: None
+        happens()
+        super().bind_job(job_id, attempt)
+
+
+class Dying:
+    """A gateway whose process is gone once the first gate is open."""
+
+    def __init__(self, gateway):
+        self._gateway = gateway
+
+    def __getattr__(self, name):
+        return getattr(self._gateway, name)
+
+    def release_all(self, releases):
+        self._gateway.release(releases[0])
+        raise SystemExit
+
+
 @contextmanager
 def tainted_nodes(plane):
     plane.add_nodes(*NODES, labels=LABELS, taints=[POOL])
@@ -58,7 +89,7 @@ def stage(control_plane, sent):
             lambda: gateway.wire, wall=lambda: datetime.now(UTC), stop=threading.Event()
         )
         with watch:
-            stage = Stage(WallTime(), cluster, gateway, watch, sent)
+            stage = Racing(WallTime(), cluster, gateway, watch, sent)
             eventually(lambda: stage.work() or cluster.nodes.count() == len(NODES))
             yield stage
             for group in gateway.gangs():
@@ -106,8 +137,8 @@ def nodes_of(stage, job):
 
 
 def planned(job):
-    """Where the ledger has each member, by rank."""
-    members = Member.objects.filter(job=job).select_related("placement__node").order_by("rank")
+    """Where the ledger has each member of the present attempt, by rank."""
+    members = Member.objects.filter(job=job, attempt=F("job__attempt")).order_by("rank")
     return [member.placement.node.name for member in members]
 
 
@@ -142,3 +173,70 @@ def test_a_cancelled_gang_leaves_nothing_in_the_cluster(stage, submit):
     stage.until(lambda: state_of(job) == "cancelled" and not nodes_of(stage, job))
 
     assert [group for group in stage.gateway.gangs() if group.job == job.public_id] == []
+
+
+@pytest.fixture
+def little_patience(settings):
+    """A gang is to be bound within a second."""
+    settings.BIND_TIMEOUT_SECONDS = 1
+
+
+def until_taken_back(stage, job):
+    """Let the beat look again and again, until the attempt has been given up."""
+
+    def looked():
+        reconcile(stage.cluster, at=stage.now)
+        stage.work()
+        return state_of(job) == "queued" and not nodes_of(stage, job)
+
+    stage.until(looked)
+
+
+def close(plane, node, *, closed=True):
+    plane.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": closed}}, kind="merge")
+
+
+def test_a_gang_that_is_bound_in_part_is_taken_back_whole(
+    stage, submit, control_plane, little_patience
+):
+    stage.meanwhile = lambda: close(control_plane, NODES[1])
+    job = submit(2)
+    stage.until(lambda: sorted(nodes_of(stage, job)) == ["", NODES[0]])
+
+    until_taken_back(stage, job)
+
+    assert [group for group in stage.gateway.gangs() if group.job == job.public_id] == []
+    close(control_plane, NODES[1], closed=False)
+    stage.until(lambda: state_of(job) == "running")
+    assert nodes_of(stage, job) == planned(job)
+    assert Job.objects.get(pk=job.pk).attempt == 2
+
+
+def test_a_gang_whose_node_vanishes_before_it_is_bound_is_taken_back_whole(
+    stage, submit, control_plane, little_patience
+):
+    stage.meanwhile = lambda: control_plane.remove_nodes(NODES[1])
+    job = submit(2)
+
+    until_taken_back(stage, job)
+
+    control_plane.add_nodes(NODES[1], labels=LABELS, taints=[POOL])
+    stage.until(lambda: state_of(job) == "running")
+    assert sorted(nodes_of(stage, job)) == list(NODES)
+
+
+def test_a_worker_that_dies_between_two_gates_is_followed_by_one_that_goes_on(stage, submit):
+    job = submit(2)
+    living, stage.gateway = stage.gateway, Dying(stage.gateway)
+    with pytest.raises(SystemExit):
+        stage.until(lambda: state_of(job) == "running")
+    stage.gateway = living
+    opened = [pod for pod in stage.gateway.members() if pod.phase != "gated"]
+
+    job.refresh_from_db()
+    binding.bind(job.pk, job.attempt, stage.gateway, at=stage.now)
+    stage.until(lambda: state_of(job) == "running")
+
+    assert len(opened) == 1
+    assert nodes_of(stage, job) == planned(job)
+    assert job.attempt == 1
