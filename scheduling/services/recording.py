@@ -5,10 +5,14 @@ import json
 import zlib
 from dataclasses import dataclass, replace
 from datetime import datetime
+from difflib import ndiff
 
 from scheduling.engine import codec
 from scheduling.engine.plan import Plan
 from scheduling.engine.policy import Policy
+from scheduling.engine.scenario import read_scenario
+from scheduling.engine.scenario.render import Renderer
+from scheduling.engine.scenario.writing import write_scenario
 from scheduling.engine.snapshot import Snapshot
 from scheduling.models import Cycle
 from scheduling.services.plans import Applied
@@ -84,6 +88,27 @@ def export_cycle(cycle: Cycle) -> str:
     LookupError when its snapshot was too large to keep.
     """
     if not cycle.snapshot:
-        raise LookupError(f"the snapshot of cycle {cycle.pk} was not kept: it was too large")
+        raise _not_kept(cycle)
     parts = {"snapshot": cycle.snapshot, "policy": cycle.policy, "plan": cycle.plan}
     return json.dumps({name: json.loads(zlib.decompress(packed)) for name, packed in parts.items()})
+
+
+def scenario_of_cycle(cycle: Cycle) -> tuple[str, list[str]]:
+    """A recorded cycle as a scenario, and in what lines that plans otherwise than was decided.
+
+    LookupError when its snapshot was too large to keep; UnsayableError for what has no words.
+    """
+    if not cycle.snapshot:
+        raise _not_kept(cycle)
+    snapshot = codec.decode(zlib.decompress(cycle.snapshot), Snapshot)
+    policy = codec.decode(zlib.decompress(cycle.policy), Policy)
+    plan = codec.decode(zlib.decompress(cycle.plan), Plan)
+    text = write_scenario(snapshot, policy)
+    names = {job.id: job.name for job in (*snapshot.pending, *snapshot.running)}
+    decided = Renderer(snapshot, snapshot.taken_at, names, with_devices=True).lines(plan)
+    planned = read_scenario(text).plan_lines(with_devices=True)
+    return text, [line for line in ndiff(decided, planned) if line[0] in "+-"]
+
+
+def _not_kept(cycle: Cycle) -> LookupError:
+    return LookupError(f"the snapshot of cycle {cycle.pk} was not kept: it was too large")

@@ -1,30 +1,24 @@
 """Quota that was lent is taken back: who goes, what is kept meanwhile, and that it ends."""
 
-from dataclasses import replace
-
 import pytest
 
 from scheduling.models import Preemption
-from tenants.models import Role
-from tests.factories import CohortFactory, MembershipFactory, QuotaFactory, TenantFactory
-from tests.scheduling.world import World, after, state_of, story
+from tests.scheduling.world import after, lender_and_borrower, state_of, story
 
 
 @pytest.fixture
-def lender(db):
-    """One node of eight GPUs; all of them are this tenant's, and are lent."""
-    world = World.of(nodes=1)
-    world.tenant.cohort = CohortFactory()
-    world.tenant.save()
-    return world
+def both(db):
+    return lender_and_borrower()
 
 
 @pytest.fixture
-def borrower(lender):
-    tenant = TenantFactory(cohort=lender.tenant.cohort)
-    QuotaFactory(tenant=tenant, flavor=lender.flavor, nominal=0)
-    person = MembershipFactory(tenant=tenant, role=Role.RESEARCHER).user
-    return replace(lender, tenant=tenant, researcher=person)
+def lender(both):
+    return both[0]
+
+
+@pytest.fixture
+def borrower(both):
+    return both[1]
 
 
 def gone(world, job, *, at):

@@ -6,10 +6,12 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from scheduling import cycle
-from scheduling.models import Cycle
+from scheduling.engine.scenario import read_scenario
+from scheduling.models import Cycle, Job
 from scheduling.services.recording import export_cycle
 from scheduling.services.submission import GroupRequest, JobRequest, submit_job
 from tests.factories import ClusterFactory, MembershipFactory, NodeFactory, QuotaFactory
+from tests.scheduling.world import after, lender_and_borrower
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 pytestmark = pytest.mark.django_db
@@ -76,3 +78,47 @@ def test_a_snapshot_over_the_limit_is_not_kept(cluster):
 
     with pytest.raises(LookupError, match="too large"):
         export_cycle(Cycle.objects.get())
+
+
+def scenario(cycle):
+    out, err = StringIO(), StringIO()
+    call_command("scenario_from_cycle", str(cycle.pk), stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def test_a_recorded_cycle_is_printed_as_a_scenario_that_plans_the_same(cluster):
+    cycle.run(cluster.pk, at=T0 + timedelta(seconds=5))
+    recorded = Cycle.objects.get()
+
+    text, complaint = scenario(recorded)
+
+    name = Job.objects.get().public_id
+    level = "largest=1 now=1"
+    assert complaint == ""
+    assert read_scenario(text).plan_lines() == [f"hold {name} never_fits {level}"]
+
+
+def test_jobs_that_run_wait_and_make_room_are_in_the_scenario(db):
+    lender, borrower = lender_and_borrower()
+    seldom, often = borrower.running(gpus=4), borrower.running(gpus=4)
+    for job, saved_at in ((seldom, 100), (often, 300)):
+        borrower.say(job, "running", checkpoint_at=after(saved_at), at=after(saved_at))
+    owner = lender.submit(gpus=4, at=after(400))
+    lender.plan(at=after(400))
+    lender.plan(at=after(401))
+
+    texts = [scenario(own) for own in Cycle.objects.order_by("pk")]
+
+    assert [complaint for _, complaint in texts] == [""] * len(texts)
+    decided = [read_scenario(text).plan_lines()[0] for text, _ in texts]
+    assert decided[-2] == f"stop {often.public_id} for {owner.public_id}"
+    assert decided[-1].startswith(f"hold {owner.public_id} making_room")
+
+
+def test_a_scenario_of_a_cycle_whose_snapshot_was_not_kept_is_refused(cluster):
+    cluster.snapshot_limit_kib = 0
+    cluster.save()
+    cycle.run(cluster.pk, at=T0)
+
+    with pytest.raises(CommandError, match="was not kept"):
+        scenario(Cycle.objects.get())

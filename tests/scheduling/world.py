@@ -1,6 +1,6 @@
 """A small cluster with a tenant in it, and a cluster's reports about their jobs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from scheduling import cycle
@@ -11,6 +11,7 @@ from scheduling.services.submission import submit_job
 from tenants.models import Role, Tenant, User
 from tests.factories import (
     ClusterFactory,
+    CohortFactory,
     FlavorFactory,
     MembershipFactory,
     NodeFactory,
@@ -121,6 +122,17 @@ class World:
             reason=reason,
             **what,
         )
+
+
+def lender_and_borrower():
+    """Two tenants and one node of eight GPUs: all are the first one's, who lends them."""
+    lender = World.of(nodes=1)
+    lender.tenant.cohort = CohortFactory()
+    lender.tenant.save()
+    tenant = TenantFactory(cohort=lender.tenant.cohort)
+    QuotaFactory(tenant=tenant, flavor=lender.flavor, nominal=0)
+    person = MembershipFactory(tenant=tenant, role=Role.RESEARCHER).user
+    return lender, replace(lender, tenant=tenant, researcher=person)
 
 
 def state_of(job):
