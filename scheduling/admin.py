@@ -3,7 +3,16 @@
 from django.contrib import admin
 
 from portal.core.backoffice import ReadOnlyAdmin
-from scheduling.models import Cycle, Job, JobEvent, Member, Placement
+from scheduling.models import (
+    CapacityBlock,
+    Cycle,
+    Job,
+    JobEvent,
+    LayoutRequest,
+    Member,
+    Placement,
+    Preemption,
+)
 
 
 @admin.register(Job)
@@ -44,4 +53,26 @@ class CycleAdmin(ReadOnlyAdmin):
     list_display = ("cluster", "at", "starts", "holds", "skipped", "seconds")
     list_select_related = ("cluster",)
     exclude = ("plan",)
+    ordering = ("-id",)
+
+
+@admin.register(Preemption)
+class PreemptionAdmin(ReadOnlyAdmin):
+    list_display = ("decided_at", "job", "claimant", "why", "gone_at", "lost_gpu_seconds")
+    list_select_related = ("job", "claimant")
+    search_fields = ("job__public_id",)
+    ordering = ("-id",)
+
+
+@admin.register(CapacityBlock)
+class CapacityBlockAdmin(ReadOnlyAdmin):
+    list_display = ("name", "cluster", "tenant", "from_at", "until_at")
+    list_select_related = ("cluster", "tenant")
+    ordering = ("-from_at",)
+
+
+@admin.register(LayoutRequest)
+class LayoutRequestAdmin(ReadOnlyAdmin):
+    list_display = ("asked_at", "gpu", "layout", "job", "closed_at")
+    list_select_related = ("gpu", "job")
     ordering = ("-id",)
