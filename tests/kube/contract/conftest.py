@@ -4,6 +4,7 @@ import itertools
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -27,12 +28,13 @@ class ClusterApi:
     def __init__(self, provider):
         self.provider = provider
         self.gateway = provider.gateway
+        self.soon = partial(eventually, within=provider.patience_seconds)
         self.nodes = provider.nodes
         self.namespace = f"muster-test-{next(_numbers)}"
         self.gateway.ensure_namespace(NamespaceSpec(name=self.namespace))
         self.kube = Kube(provider, self.namespace)
         account = f"{self.kube.home}/serviceaccounts/default"
-        eventually(lambda: self.kube.is_there(account))  # no pod can be made before
+        self.soon(lambda: self.kube.is_there(account))  # no pod can be made before
 
     def spec(self, **changes):
         """A gang of two members of 4 GPUs, of a name that no other test has."""
@@ -64,7 +66,7 @@ class ClusterApi:
             members = self.gateway.gated_members(spec.key)
             return members if len(members) == spec.members else ()
 
-        return eventually(all_there)
+        return self.soon(all_there)
 
     def onto(self, members, node):
         """Releases of `members` onto one node, with 4 devices each."""
@@ -87,7 +89,7 @@ class ClusterApi:
             members = sorted(self.gateway.members(spec.key), key=lambda member: member.rank)
             return members if [member.phase for member in members] == list(phases) else ()
 
-        return eventually(there)
+        return self.soon(there)
 
     def pod(self, name):
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
@@ -95,7 +97,7 @@ class ClusterApi:
 
     def await_none(self, spec):
         """Until the attempt has no pods left."""
-        eventually(lambda: not self.gateway.members(spec.key))
+        self.soon(lambda: not self.gateway.members(spec.key))
 
     def await_outcome(self, spec):
         """How the gang ended, and why, once it has."""
@@ -104,7 +106,7 @@ class ClusterApi:
             groups = [g for g in self.gateway.gangs() if g.key == spec.key and g.outcome]
             return [(group.outcome, group.reason) for group in groups]
 
-        return eventually(ended)[0]
+        return self.soon(ended)[0]
 
     def ensure_soon(self, spec):
         """Ask for the gang as often as the cluster says that it is not done with the last one."""
@@ -116,7 +118,7 @@ class ClusterApi:
                 return False
             return True
 
-        eventually(ensured)
+        self.soon(ensured)
 
     def make_job(self, spec, **metadata):
         """A Job of the gang's name, made behind the gateway's back."""
