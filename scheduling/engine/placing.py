@@ -107,6 +107,20 @@ class Placer:
                 return chosen
         return None
 
+    def fits_on(
+        self, ledger: Ledger, job: PendingJob, books: AnyBooks, *, start: int | None = None
+    ) -> bool:
+        """Whether `find_on` finds a place, without choosing devices where nothing is promised."""
+        desk = self._desk
+        claim = desk.claim(job)
+        if desk.promises.all or not claim.is_exact:
+            return self.find_on(ledger, job, books, start=start) is not None
+        end = desk.until(job, start=start)
+        return any(
+            fits_gang(ledger, job, Place(desk.open_until(job, flavors, end), claim.wish))
+            for flavors in tiers(desk, job, books)
+        )
+
     def _cheaper(
         self,
         ledger: Ledger,

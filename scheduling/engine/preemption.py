@@ -7,10 +7,11 @@ tenant owns (the tenant most over its share first), jobs of lower priority.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, groupby
 
 from scheduling.engine.charge import charged_gpus, charges
 from scheduling.engine.desk import Desk
+from scheduling.engine.horizon import Stay, tabulated
 from scheduling.engine.jobs import Access, JobSpec, PendingJob, PlacedMember, RunningJob
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.placing import Placer
@@ -19,6 +20,8 @@ from scheduling.engine.share import Shares
 
 EXACT = 12
 """Up to so many candidates every set of them is compared; beyond, they are taken greedily."""
+FEW = 16
+"""Up to so many victims are given back one by one, which is quicker than making arrays of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class RoomMaker:
         self._desk = desk
         self._placer = placer
         self._used: dict[int, dict[int, int]] = {}
+        self._victims: dict[int, Victim] = {}
         running = list(desk.running.values())
         self._elastic = sorted(
             (job for job in running if job.is_elastic and surplus_members(job)),
@@ -89,14 +93,21 @@ class RoomMaker:
         if job.standby:
             return
         stoppable = [other for other in self._stoppable if other.id not in desk.changed]
-        yield [_whole(desk, other) for other in stoppable if other.standby]
+        yield [self._whole(other) for other in stoppable if other.standby]
         charged = [other for other in stoppable if not other.standby]
-        yield from _reclaimable(desk, job, charged)
+        for row in _reclaimable(desk, job, charged):
+            yield [self._whole(other) for other in row]
         yield [
-            _whole(desk, other)
+            self._whole(other)
             for other in charged
             if _outranks(desk, job, other) and not _takes_back(desk, other, job)
         ]
+
+    def _whole(self, job: RunningJob) -> Victim:
+        """All members of a job that are not stopping, with the work that its stop would lose."""
+        if job.id not in self._victims:
+            self._victims[job.id] = Victim(job, _staying(job), work_lost(self._desk, job))
+        return self._victims[job.id]
 
 
 def work_lost(desk: Desk, job: RunningJob) -> int:
@@ -110,11 +121,9 @@ def work_lost(desk: Desk, job: RunningJob) -> int:
     return charged_gpus(desk.fleet, job, job.members) * (since + desk.policy.restart)
 
 
-def _whole(desk: Desk, job: RunningJob) -> Victim:
-    return Victim(job, _staying(job), work_lost(desk, job))
-
-
 def _staying(job: RunningJob) -> tuple[PlacedMember, ...]:
+    if not job.stopping_members:
+        return job.members
     return tuple(member for member in job.members if member not in job.stopping_members)
 
 
@@ -173,7 +182,7 @@ def _takes_back(desk: Desk, victim: JobSpec, claimant: PendingJob) -> bool:
 
 def _reclaimable(
     desk: Desk, job: PendingJob, stoppable: Sequence[RunningJob]
-) -> Iterator[list[Victim]]:
+) -> Iterator[list[RunningJob]]:
     """Jobs on quota that is lent to their tenants, the tenant most over its share first."""
     books = desk.soon_books
     asked = desk.claim(job).parts
@@ -194,7 +203,7 @@ def _reclaimable(
     ]
     for tenant in sorted(lenders, key=lambda own: (-shares.of(own), own)):
         own = [other for other in stoppable if other.tenant == tenant]
-        yield [_whole(desk, other) for other in own if not _outranks(desk, other, job)]
+        yield [other for other in own if not _outranks(desk, other, job)]
 
 
 class _Search:
@@ -218,7 +227,7 @@ class _Search:
     def cheapest(self, candidates: Sequence[Victim]) -> Room | None:
         """The set that loses least work among those that suffice."""
         useful = [victim for victim in candidates if self._is_near(victim)]
-        if self._start_without(useful) is None:
+        if not self._would_start_without(useful):
             return None
         surplus_only = all(not victim.is_whole for victim in useful)
         if len(useful) <= EXACT and not surplus_only:
@@ -232,16 +241,18 @@ class _Search:
         return any(nodes[member.node] for member in victim.members)
 
     def _exact(self, candidates: Sequence[Victim]) -> Room | None:
+        """The best of all sets that do; only those are looked into that no better one spares."""
         sets = [
             chosen
             for size in range(1, len(candidates) + 1)
             for chosen in combinations(candidates, size)
-            if self._could_do(chosen) and self._is_legal(chosen)
+            if self._could_do(chosen)
         ]
-        for chosen in sorted(sets, key=_badness):
-            members = self._start_without(chosen)
-            if members is not None:
-                return Room(chosen, members)
+        for _, equals in groupby(sorted(sets, key=_loss), key=_loss):
+            for chosen in sorted(equals, key=_badness):
+                if self._is_legal(chosen) and self._would_start_without(chosen):
+                    members = self._start_without(chosen)
+                    return None if members is None else Room(chosen, members)
         return None
 
     def _could_do(self, victims: Sequence[Victim]) -> bool:
@@ -252,20 +263,32 @@ class _Search:
     def _greedy(self, candidates: Sequence[Victim]) -> Room | None:
         """Victims by loss per GPU until the gang fits; then each is spared that need not go."""
         by_loss = self._legal_part(sorted(candidates, key=self._loss_per_gpu))
-        if self._start_without(by_loss) is None:
+        if not self._would_start_without(by_loss):
             return None
         low, high = 1, len(by_loss)
         while low < high:
             middle = (low + high) // 2
-            enough = self._start_without(by_loss[:middle]) is not None
+            enough = self._would_start_without(by_loss[:middle])
             low, high = (low, middle) if enough else (middle + 1, high)
-        victims = by_loss[:low]
-        for victim in reversed(victims.copy()):
-            spared = [other for other in victims if other is not victim]
-            if _from_the_top(spared) and self._start_without(spared) is not None:
-                victims = spared
+        victims = self._spare(by_loss[:low])
         members = self._start_without(victims)
         return None if members is None else Room(tuple(victims), members)
+
+    def _spare(self, victims: list[Victim]) -> list[Victim]:
+        """Those that must go: one after the other stays, from the dearest, if the gang fits so."""
+        ledger, books = self._without(victims)
+        for victim in reversed(victims.copy()):
+            spared = [other for other in victims if other is not victim]
+            if not _from_the_top(spared):
+                continue
+            stays = _held_by_it_alone(victim, spared)
+            fuller, dearer = ledger.fork(), books.fork()
+            fuller.take(victim.job, stays)
+            for flavor, parts in charges(self._desk.fleet, victim.job, stays).items():
+                dearer.charge(victim.job.tenant, flavor, parts)
+            if self._would_start(fuller, dearer):
+                victims, ledger, books = spared, fuller, dearer
+        return victims
 
     def _loss_per_gpu(self, victim: Victim) -> tuple[object, ...]:
         parts = max(1, charged_gpus(self._desk.fleet, victim.job, victim.members))
@@ -275,12 +298,29 @@ class _Search:
 
     def _start_without(self, victims: Sequence[Victim]) -> tuple[PlacedMember, ...] | None:
         """Where the claimant would start if the victims were gone, quota and promises kept."""
+        ledger, books = self._without(victims)
+        return self._placer.find_on(ledger, self._job, books, start=self._desk.soon_at)
+
+    def _would_start_without(self, victims: Sequence[Victim]) -> bool:
+        """Whether `_start_without` finds a place."""
+        return self._would_start(*self._without(victims))
+
+    def _would_start(self, ledger: Ledger, books: Books) -> bool:
+        return self._placer.fits_on(ledger, self._job, books, start=self._desk.soon_at)
+
+    def _without(self, victims: Sequence[Victim]) -> tuple[Ledger, Books]:
+        """What would be free, of room and of quota, if the victims were gone."""
         ledger, books = self._soon.fork(), self._desk.soon_books.fork()
-        for victim in merged(victims):
-            ledger.release(victim.job, victim.members)
+        gone = merged(victims)
+        if len(gone) > FEW:
+            stays = [Stay(victim.job, victim.members, 0) for victim in gone]
+            ledger.give_back(tabulated(self._desk.fleet, stays).freed(0))
+        for victim in gone:
+            if len(gone) <= FEW:
+                ledger.release(victim.job, victim.members)
             for flavor, parts in self._used_by(victim).items():
                 books.charge(victim.job.tenant, flavor, -parts)
-        return self._find(ledger, books)
+        return ledger, books
 
     def _is_legal(self, victims: Sequence[Victim]) -> bool:
         """Whether of gangs the highest ranks go, and every loan that is taken back was one."""
@@ -319,8 +359,15 @@ class _Search:
         ranked = _outranks(self._desk, self._job, victim.job)
         return victim.is_whole and not victim.job.standby and not ranked
 
-    def _find(self, ledger: Ledger, books: Books) -> tuple[PlacedMember, ...] | None:
-        return self._placer.find_on(ledger, self._job, books, start=self._desk.soon_at)
+
+def _held_by_it_alone(victim: Victim, others: Sequence[Victim]) -> tuple[PlacedMember, ...]:
+    """Members of the victim that none of the others has as well."""
+    also = {member for own in others if own.job.id == victim.job.id for member in own.members}
+    return tuple(member for member in victim.members if member not in also)
+
+
+def _loss(victims: Sequence[Victim]) -> int:
+    return sum(victim.loss for victim in victims)
 
 
 def _badness(victims: Sequence[Victim]) -> tuple[object, ...]:
