@@ -38,6 +38,7 @@ class Ledger:
         "_gpu_memory",
         "_gpu_milli",
         "_mig",
+        "_shares_memory",
         "_slots",
         "_whole",
         "alone",
@@ -54,7 +55,8 @@ class Ledger:
         self.fleet = fleet
         self._free = snapshot.free.copy()
         self._gpu_milli = snapshot.gpu_free_milli.copy()
-        self._gpu_memory = snapshot.gpu_free_memory_mib.copy()
+        self._gpu_memory = snapshot.gpu_free_memory_mib
+        self._shares_memory = True
         self._mig = snapshot.mig_free.copy()
         self._slots = snapshot.slot_free.copy()
         self._whole = _whole_free(fleet, self._gpu_milli)
@@ -112,7 +114,8 @@ class Ledger:
         twin.fleet = fleet or self.fleet
         twin._free = self._free.copy()
         twin._gpu_milli = self._gpu_milli.copy()
-        twin._gpu_memory = self._gpu_memory.copy()
+        twin._gpu_memory = self._gpu_memory  # seldom written: copied when somebody does
+        twin._shares_memory = self._shares_memory = True
         twin._mig = self._mig.copy()
         twin._slots = self._slots.copy()
         twin._crowd = self._crowd.copy()
@@ -125,10 +128,18 @@ class Ledger:
         """Let nothing be free that is not free in `other` as well."""
         np.minimum(self._free, other.free, out=self._free)
         np.minimum(self._gpu_milli, other.gpu_milli, out=self._gpu_milli)
-        np.minimum(self._gpu_memory, other.gpu_memory, out=self._gpu_memory)
+        np.minimum(self._gpu_memory, other.gpu_memory, out=self._own_gpu_memory())
         self._mig &= other.instances
         self._slots &= other.slots
         self._whole[:] = _whole_free(self.fleet, self._gpu_milli)
+
+    def _own_gpu_memory(self) -> IntArray:
+        """The memory of the GPUs, to write to: shared with no other ledger from now on."""
+        if self._shares_memory:
+            self._gpu_memory = self._gpu_memory.copy()
+            self.gpu_memory = read_only(self._gpu_memory)
+            self._shares_memory = False
+        return self._gpu_memory
 
     def give_back(self, freed: "Freed") -> None:
         """Take back what many members hold, at once."""
@@ -137,7 +148,8 @@ class Ledger:
         np.subtract.at(self._crowd, freed.node, 1)
         np.subtract.at(self._alone, freed.node, freed.alone)
         np.add.at(self._gpu_milli, freed.gpu, freed.gpu_milli)
-        np.add.at(self._gpu_memory, freed.gpu, freed.gpu_memory_mib)
+        if freed.gpu_memory_mib.any():
+            np.add.at(self._own_gpu_memory(), freed.gpu, freed.gpu_memory_mib)
         self._mig[freed.instance] = True
         self._slots[freed.slot] = True
         self._whole[:] = _whole_free(self.fleet, self._gpu_milli)
@@ -175,7 +187,7 @@ class Ledger:
             before = int(self._gpu_milli[gpu])
             self._gpu_milli[gpu] = after = before + sign * milli
             if request.kind == Access.FRACTION:
-                self._gpu_memory[gpu] += sign * request.gpu_memory_mib
+                self._own_gpu_memory()[gpu] += sign * request.gpu_memory_mib
             if self.fleet.exclusive[gpu]:
                 self._whole[member.node] += (after == WHOLE_MILLI) - (before == WHOLE_MILLI)
             if after < 0:
@@ -184,7 +196,8 @@ class Ledger:
             _flip(self._mig, row, free=sign > 0)
         for row in member.slots:
             _flip(self._slots, row, free=sign > 0)
-            self._gpu_memory[self.fleet.snapshot.slot_gpu[row]] += sign * request.gpu_memory_mib
+            gpu = self.fleet.snapshot.slot_gpu[row]
+            self._own_gpu_memory()[gpu] += sign * request.gpu_memory_mib
 
 
 @dataclass(frozen=True, slots=True)
