@@ -1,5 +1,6 @@
 """What of a flavor is promised to whom, day by day: read once, then asked in memory."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -46,19 +47,20 @@ class Calendar:
 
     def tightest(self, first: date, last: date) -> date:
         """The earliest day of [first, last] on which the fewest GPUs are free."""
-        return min(self.turns(first, last), key=lambda day: (self.free_on(day), day))
+        return max(self.profile(first, last), key=lambda row: row[1])[0]
 
-    def turns(self, first: date, last: date) -> list[date]:
-        """`first`, and every later day up to `last` on which what is promised may change."""
-        starts = {first} | {each.first for each in self.promises}
-        ends = {each.last + A_DAY for each in self.promises}
-        return sorted(day for day in starts | ends if first <= day <= last)
-
-    def spans(self, first: date, last: date) -> Iterator[tuple[date, date, int]]:
-        """(from, to, free GPUs) for each stretch of [first, last] in which nothing changes."""
-        turns = self.turns(first, last)
-        for day, after in zip(turns, [*turns[1:], last + A_DAY], strict=True):
-            yield day, after - A_DAY, self.free_on(day)
+    def profile(self, first: date, last: date) -> list[tuple[date, int]]:
+        """(day, GPUs guaranteed from then on): `first`, and each day up to `last` with a change."""
+        changes: Counter[date] = Counter()
+        for each in self.promises:
+            changes[each.first] += each.gpus
+            changes[each.last + A_DAY] -= each.gpus
+        level = self.standing + sum(n for day, n in changes.items() if day <= first)
+        rows = [(first, level)]
+        for day in sorted(day for day in changes if first < day <= last):
+            level += changes[day]
+            rows.append((day, level))
+        return rows
 
 
 def read_calendars(

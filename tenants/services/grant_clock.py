@@ -23,17 +23,14 @@ _MOVED = IN_FORCE | {RequestState.SCHEDULED}
 
 def advance_grants(*, at: datetime) -> int:
     """Bring every grant to where its dates say it is; how many moved. at: wall clock."""
-    requests = QuotaRequest.objects.filter(state__in=_MOVED).order_by("pk")
-    return sum(
-        advance_grant(request, at=at) for request in requests.select_related("cluster", "grant")
-    )
+    requests = QuotaRequest.objects.filter(state__in=_MOVED).select_related("cluster", "grant")
+    due = [request for request in requests.order_by("pk") if _is_due(request, at)]
+    return sum(advance_grant(request, at=at) for request in due)
 
 
 @transaction.atomic
 def advance_grant(request: QuotaRequest, *, at: datetime) -> bool:
     """Bring one grant to where its dates say it is; True when that changed it."""
-    if not _is_due(request, request.grant, at):
-        return False
     locked = lock_request(request)
     if locked.state not in _MOVED:  # somebody ended it meanwhile
         return False
@@ -62,12 +59,12 @@ def rung_of(grant: QuotaGrant, today: date) -> int | None:
     return min(reached, default=None)
 
 
-def _is_due(request: QuotaRequest, grant: QuotaGrant, at: datetime) -> bool:
+def _is_due(request: QuotaRequest, at: datetime) -> bool:
     today = day_in(request.cluster, wall=at)
-    due = due_state(grant, today)
-    return due != request.state or (
-        due == RequestState.EXPIRING and rung_of(grant, today) != grant.reminded_days
-    )
+    due = due_state(request.grant, today)
+    if due == RequestState.EXPIRING and due == request.state:
+        return rung_of(request.grant, today) != request.grant.reminded_days
+    return due not in {request.state, RequestState.SCHEDULED}
 
 
 def _advance(request: QuotaRequest, grant: QuotaGrant, at: datetime) -> bool:

@@ -80,8 +80,10 @@ def start_grant(request: QuotaRequest, grant: QuotaGrant, step: Step) -> None:
 
 def lock_flavors_of(request: QuotaRequest, grant: QuotaGrant) -> ResourceFlavor:
     """The flavor of `grant`, held, and with it that of the grant that `request` replaces."""
-    before = QuotaGrant.objects.filter(request=request.replaces_id).values_list("flavor_id")
-    return lock_flavors(grant.flavor_id, *(pk for (pk,) in before))[grant.flavor_id]
+    if request.replaces_id is None:
+        return lock_flavor(grant.flavor_id)
+    before = QuotaGrant.objects.get(request=request.replaces_id).flavor_id
+    return lock_flavors(grant.flavor_id, before)[grant.flavor_id]
 
 
 def _replaced(request: QuotaRequest) -> QuotaRequest | None:

@@ -114,25 +114,24 @@ def _stretches(
     calendar: Calendar, today: date, last: date, terms: QuotaTerms | None
 ) -> list[Stretch]:
     """The request's first and last day cut a stretch in two as any other promise does."""
-    asked = terms.gpus if terms else 0
-    turns = set(calendar.turns(today, last))
+    levels = dict(calendar.profile(today, last))
     if terms:
-        turns |= {terms.starts_on, terms.ends_on + timedelta(days=1)}
-    days = sorted(day for day in turns if today <= day <= last)
-    rows = []
-    for day, after in zip(days, [*days[1:], last + timedelta(days=1)], strict=True):
-        free = calendar.free_on(day)
-        here = asked if terms and terms.starts_on <= day <= terms.ends_on else 0
-        rows.append(
-            Stretch(
-                first=day,
-                last=after - timedelta(days=1),
-                promised=calendar.promised_on(day),
-                free=free,
-                left=free - here,
-            )
-        )
-    return rows
+        cuts = {terms.starts_on, terms.ends_on + timedelta(days=1)} - levels.keys()
+        levels |= {day: calendar.promised_on(day) for day in cuts if today < day <= last}
+    days = sorted(levels)
+    afters = [*days[1:], last + timedelta(days=1)]
+    return [
+        _stretch(calendar, day, after - timedelta(days=1), levels[day], terms)
+        for day, after in zip(days, afters, strict=True)
+    ]
+
+
+def _stretch(
+    calendar: Calendar, first: date, last: date, promised: int, terms: QuotaTerms | None
+) -> Stretch:
+    free = calendar.installed - promised
+    asked = terms.gpus if terms and terms.starts_on <= first <= terms.ends_on else 0
+    return Stretch(first=first, last=last, promised=promised, free=free, left=free - asked)
 
 
 def _top(stretch: Stretch) -> int:

@@ -111,7 +111,7 @@ class RequestForm(TermsForm):
         required=False,
         max_length=4000,
         widget=forms.Textarea(attrs={"rows": 3, "class": "prose"}),
-        help_text=gettext_lazy("Two sentences."),
+        help_text=gettext_lazy("Two sentences, where it is to last longer."),
     )
 
     def __init__(

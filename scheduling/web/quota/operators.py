@@ -16,7 +16,7 @@ from tenants.states import FOR_OPERATORS, RequestState
 from topology.web.clusters import chosen_cluster
 
 ON_THEIR_WAY = (RequestState.NEEDS_INFO, RequestState.COUNTERED, RequestState.SCHEDULED)
-SHOWN = 100
+SHOWN = 50
 
 
 @require_safe
@@ -27,6 +27,7 @@ def approvals(request: HttpRequest) -> HttpResponse:
     rows = QuotaRequest.objects.select_related("tenant", "flavor", "requested_by", "grant__flavor")
     waiting = rows.filter(state__in=FOR_OPERATORS).order_by("submitted_at", "pk")
     shown = {
+        "count": waiting.count(),
         "waiting": waiting[:SHOWN],
         "on_their_way": rows.filter(state__in=ON_THEIR_WAY).order_by("submitted_at", "pk")[:SHOWN],
         "usual_wait": usual_wait_seconds(),

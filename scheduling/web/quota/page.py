@@ -90,9 +90,11 @@ _LOST = (RequestState.REJECTED, RequestState.DECLINED, RequestState.WITHDRAWN)
 
 
 def _calendars(asked: QuotaRequest) -> list[Calendar]:
-    """Of every flavor that would do, the one asked for alone if one is."""
+    """Of every flavor that would do; of one alone if that is asked for, or offered."""
     flavors = asked.cluster.flavors.order_by("name")
-    if asked.flavor_id:
+    if asked.state == RequestState.COUNTERED:
+        flavors = flavors.filter(pk=asked.grant.flavor_id)
+    elif asked.flavor_id:
         flavors = flavors.filter(pk=asked.flavor_id)
     elif asked.gpu_memory_mib:
         flavors = flavors.filter(gpu_memory_mib__gte=asked.gpu_memory_mib)
@@ -100,8 +102,13 @@ def _calendars(asked: QuotaRequest) -> list[Calendar]:
 
 
 def _pictures(calendars: list[Calendar], asked: QuotaRequest, today: date) -> list[Picture]:
-    """With the request drawn in while it is undecided; after that it is one of the promises."""
-    terms = asked if asked.state in UNDECIDED else None
+    """With the request, or what is offered instead, drawn in while it is undecided.
+
+    After that it is one of the promises.
+    """
+    terms = asked.grant if asked.state == RequestState.COUNTERED else asked
+    if asked.state not in UNDECIDED:
+        terms = None
     return [draw(calendar, today, terms) for calendar in calendars]
 
 

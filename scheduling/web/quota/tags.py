@@ -1,9 +1,8 @@
 """Sentences about requests for quota, for templates: `{% load quotas %}`."""
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from django import template
-from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -36,9 +35,9 @@ SENTENCES = {
 
 
 @register.filter
-def day(value: object) -> str:
+def day(value: date | None) -> str:
     """A day as 2026-03-31: the same in every language, and as the forms take it."""
-    return date_format(value, "Y-m-d") if value else "–"
+    return value.isoformat() if value else "–"
 
 
 @register.filter

@@ -194,3 +194,12 @@ def test_a_row_of_the_operators_outlives_the_grant(grant):
 )
 def test_the_dates_alone_say_where_a_grant_is(grant, day, state):
     assert due_state(grant, day) == state
+
+
+def test_a_beat_with_nothing_to_do_asks_once_however_many_grants_there_are(
+    grant, django_assert_num_queries
+):
+    QuotaGrantFactory.create_batch(3, request__state=RequestState.ACTIVE)
+
+    with django_assert_num_queries(1):
+        advance_grants(at=MORNING)

@@ -190,10 +190,12 @@ def test_an_offer_is_taken_on_the_page(as_person, scene, ask, offer_form):
     act = f"/quota/requests/{request.pk}/act/"
     as_person("root").post(act, offer_form(request, "counter", gpus=2, note="half of it"))
     request.refresh_from_db()
+    shown = text_of(as_person("mei").get(f"/quota/requests/{request.pk}/"))
 
     as_person("mei").post(act, {"action": "accept", "seen": request.version})
 
     request.refresh_from_db()
+    assert "2026-03-02 – 2026-05-30 24 8 6" in shown  # the offer, not what was asked for
     assert (request.state, request.grant.gpus) == ("active", 2)
 
 
