@@ -21,7 +21,8 @@ def control_plane_programs(pytestconfig):
     try:
         return build.ensure_built(say)
     except build.CannotBuild as error:
-        pytest.fail(f"The control plane cannot be built: {error}", pytrace=False)
+        reason = str(error)
+    pytest.fail(f"The control plane cannot be built: {reason}", pytrace=False)
 
 
 @pytest.fixture(scope="session")
