@@ -9,6 +9,7 @@ from scheduling import snapshots
 from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.invariants import violations
 from scheduling.services.layout_requests import note_layout_requests
+from scheduling.services.outlook import note_order
 from scheduling.services.plans import apply_plan
 from scheduling.services.policies import policy_in_force
 from scheduling.services.recording import Decided, record_cycle
@@ -37,6 +38,7 @@ def run(cluster_id: int, *, at: datetime) -> None:
     # 4. Act: rows first; what Kubernetes must do is queued with them, in the same transaction.
     applied = apply_plan(plan, snapshot, at=at)
     note_layout_requests(plan, snapshot, cluster=cluster, at=at)
+    note_order(plan, cluster=cluster, at=at)
     decided = Decided(snapshot=snapshot, policy=policy, plan=plan, applied=applied)
     record_cycle(decided, cluster=cluster, at=at, seconds=time.perf_counter() - began)
     Cluster.objects.filter(pk=cluster_id, cycle_answered__lt=cluster.cycle_asked).update(

@@ -3,13 +3,15 @@
 from typing import Any
 
 from celery import shared_task
+from django.utils import timezone
 
 from portal.core.clock import now
 from portal.core.errors import ClusterAway
 from portal.core.locks import LockSpace, advisory_lock
+from portal.core.queueing import send_again
 from scheduling import cycle
 from scheduling.models import Job
-from scheduling.services import binding, reconciling
+from scheduling.services import advice, binding, outlook, reconciling
 from topology.kube.live import connect
 from topology.models import Cluster
 from topology.services.cycle_request import ask_for_cycle
@@ -27,7 +29,9 @@ _PATIENT: dict[str, Any] = {
 @shared_task(name="scheduling.run_cycle", ignore_result=True)
 def run_cycle(*, cluster_id: int) -> None:
     """Plan one cluster, if anybody asked since the last snapshot."""
-    cycle.run_while_asked(cluster_id, clock=now)
+    if cycle.run_while_asked(cluster_id, clock=now):
+        send_again("scheduling.look_ahead", cluster_id=cluster_id)
+        advice.refresh_watched(Cluster.objects.get(pk=cluster_id))
 
 
 @shared_task(name="scheduling.run_cycles", ignore_result=True)
@@ -35,6 +39,20 @@ def run_cycles() -> None:
     """The beat: time alone can change a verdict, and a message may have been lost."""
     for cluster_id in Cluster.objects.values_list("pk", flat=True):
         ask_for_cycle(cluster_id)
+
+
+@shared_task(name="scheduling.look_ahead", ignore_result=True)
+def look_ahead(*, cluster_id: int) -> None:
+    """Estimate when waiting jobs start; the next cycle asks again."""
+    cluster = Cluster.objects.get(pk=cluster_id)
+    outlook.look_ahead(cluster, at=now(cluster))
+
+
+@shared_task(name="scheduling.advise", ignore_result=True)
+def advise(*, job_id: int) -> None:
+    """Find out what would help a job that somebody looks at; who still looks asks again."""
+    job = Job.objects.select_related("cluster").get(pk=job_id)
+    advice.advise(job, at=now(job.cluster), wall=timezone.now())
 
 
 @shared_task(name="scheduling.bind_job", **_PATIENT)

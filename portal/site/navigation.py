@@ -66,6 +66,7 @@ def _item(request: HttpRequest, label: Promise, name: str, query: str, icon: str
 _PARENTS = {
     "job": "job-list",
     "job-cancel": "job-list",
+    "job-change": "job-list",
     "node": "cluster-map",
     "tenant": "quota",
     "memberships": "quota",

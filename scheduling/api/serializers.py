@@ -4,8 +4,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from portal.core.api.queries import StrictSerializer
+from scheduling.engine.advice import Effect
 from scheduling.models import Job, JobDependency, JobEvent, JobGroup
+from scheduling.reports.estimates import Record, Start
 from scheduling.reports.explanation import Explanation, reasoning
+from scheduling.reports.helps import Help
 from scheduling.states import JobState
 from tenants.models import User
 
@@ -25,11 +28,47 @@ class FactSerializer(serializers.Serializer[Any]):
 
 
 class PositionSerializer(serializers.Serializer[Any]):
-    """A place in the cluster's queue; rank 1 is next."""
+    """A place in the cluster's queue, in the order of the scheduler; rank 1 is next."""
 
     rank = serializers.IntegerField()
     of = serializers.IntegerField()
-    gpus_ahead = serializers.IntegerField()
+    jobs_ahead = serializers.IntegerField(help_text="In front, for the same GPUs.")
+    gpus_ahead = serializers.IntegerField(help_text="What those ask for at least.")
+
+
+class StartSerializer(serializers.Serializer[Start]):
+    """When a waiting job is likely to start, by the cluster's clock, or why nobody knows."""
+
+    p10 = serializers.DateTimeField(
+        source="earliest", allow_null=True, help_text="Alone where no later end is known."
+    )
+    p90 = serializers.DateTimeField(source="latest", allow_null=True)
+    percent = serializers.IntegerField(help_text="How likely the range is to hold.")
+    unknown = serializers.CharField(help_text="Why there is no range, a code; else empty.")
+    text = serializers.CharField()
+    promised_at = serializers.DateTimeField(
+        allow_null=True, help_text="A place is kept for it from then on."
+    )
+    made_at = serializers.DateTimeField(allow_null=True)
+
+
+class RecordSerializer(serializers.Serializer[Record]):
+    """Of the last first estimates told in this cluster, how many held."""
+
+    told = serializers.IntegerField()
+    held = serializers.IntegerField()
+
+
+class HelpSerializer(serializers.Serializer[Help]):
+    """One thing that would help, tried on the cluster as it was at `checked_at`."""
+
+    change = serializers.DictField(
+        help_text="members, gpus_per_member, flavor (to accept as well), topology,"
+        " walltime_seconds or preemptible of the job; quota (flavor, gpus) of its tenant; end_of a"
+        " running job (null for another tenant's)."
+    )
+    effect = serializers.ChoiceField(choices=[effect.value for effect in Effect])
+    text = serializers.CharField()
 
 
 class GroupSerializer(serializers.ModelSerializer[JobGroup]):
@@ -183,7 +222,7 @@ class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
 
 
 class ExplanationSerializer(serializers.Serializer[Explanation]):
-    """Why a job waits, with the numbers behind it and when that was found."""
+    """Why a job waits, until when and what would help; the numbers, and when they were found."""
 
     state = serializers.ChoiceField(choices=JobState.choices, read_only=True)
     since = serializers.DateTimeField(read_only=True, help_text="In this state since.")
@@ -192,4 +231,16 @@ class ExplanationSerializer(serializers.Serializer[Explanation]):
     )
     reason = ReasonSerializer(read_only=True, allow_null=True)
     position = PositionSerializer(read_only=True, allow_null=True)
+    start = StartSerializer(read_only=True, allow_null=True)
+    record = RecordSerializer(read_only=True, allow_null=True)
+    would_help = HelpSerializer(
+        many=True,
+        read_only=True,
+        allow_null=True,
+        help_text="Null while it is being looked for: ask again after Retry-After.",
+    )
+    is_complete = serializers.BooleanField(
+        read_only=True, help_text="Whether the search came to its end within its time."
+    )
+    checked_at = serializers.DateTimeField(read_only=True, allow_null=True)
     facts = FactSerializer(many=True, read_only=True)

@@ -1,6 +1,7 @@
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -20,14 +21,17 @@ from scheduling.api.serializers import (
 )
 from scheduling.api.submission import SubmitJobSerializer
 from scheduling.models import Job, JobEvent
-from scheduling.reports.explanation import explained
+from scheduling.reports.estimates import estimate_of
+from scheduling.reports.explanation import Known, explained
 from scheduling.reports.search import JobSearch, jobs_seen_by
+from scheduling.services.advice import fresh_advice
 from scheduling.services.holding import hold_job, release_job
 from scheduling.services.lifecycle import cancel_job
 from scheduling.services.submission import submit_job
 from scheduling.states import JobState
 
 ORDERS = ("submitted_at", "-submitted_at", "priority", "-priority", "name", "-name")
+RETRY_AFTER = "2"  # seconds: what would help is looked for meanwhile
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     str,
@@ -127,5 +131,11 @@ class JobDoor(Listing, Reading):
     @extend_schema(responses=ExplanationSerializer)
     @action(detail=True)
     def explanation(self, request: Request, **kwargs: Any) -> Response:
-        """Why the job waits: one reason, its numbers, and its place in the queue."""
-        return self.one(explained(self.thing))
+        """Why the job waits: a reason, numbers, its place, a likely start, and what would help."""
+        job = self.thing
+        known = Known(fresh_advice(job, wall=timezone.now()), estimate_of(job))
+        told = explained(job, known, reader=request.user, at=clock.now(job.cluster))
+        answer = self.one(told)
+        if told.reason is not None and told.would_help is None:
+            answer["Retry-After"] = RETRY_AFTER
+        return answer

@@ -141,7 +141,7 @@ class _Case:
             nominal[self._job.tenant, flavor] += gpus * PARTS_PER_GPU
             more = replace(quotas, nominal=frozen(nominal, nominal.shape, "nominal"))
             effect = self._judged(replace(self._snapshot, quotas=more), RULED_OUT | _QUOTA)
-            if effect is not None:
+            if effect == Effect.STARTS_NOW or (effect and verdict.reason in RULED_OUT):
                 yield Suggestion(Aid.QUOTA, gpus, effect, flavor)
                 return
 

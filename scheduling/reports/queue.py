@@ -8,20 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
-
 from portal.core.clock import cluster_time
-from scheduling.models import Job
+from scheduling.models import Job, QueueOrder
+from scheduling.reports.estimates import Start, starts_of
 from scheduling.reports.jobs import JobRow, job_row, with_rows
 from scheduling.reports.reasons import reason_text
-from scheduling.states import JobState
 from tenants.models import Tenant, User
 from topology.models import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
-    """position: from 1. row, reason: none where the job is another tenant's."""
+    """position: from 1. row, reason, start: none where the job is another tenant's."""
 
     position: int
     tenant: str
@@ -31,16 +29,17 @@ class QueueRow:
     is_mine: bool
     row: JobRow | None
     reason: str
+    start: Start | None
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Keys and owners of all waiting jobs of a cluster, first to start first."""
+    """Keys and owners of all waiting jobs of a cluster, first to be decided first."""
 
     places: tuple[tuple[int, int], ...]
 
     def positions(self, *, owner: User | None) -> list[tuple[int, int]]:
-        """(position from 1, key) of each job, or of those of `owner`."""
+        """(position from 1, key) of each job, or of those of one owner."""
         return [
             (position, key)
             for position, (key, owner_id) in enumerate(self.places, start=1)
@@ -49,19 +48,16 @@ class Queue:
 
 
 def queue_of(cluster: Cluster) -> Queue:
-    """The whole queue of `cluster`. One query that reads its index only."""
+    """The whole queue of `cluster` as its last cycle went through it. Two queries.
+
+    Jobs that came since stand behind, urgent first, then oldest.
+    """
     waiting = Job.objects.waiting().filter(cluster=cluster).in_queue_order()
-    return Queue(tuple(waiting.values_list("pk", "owner_id")))
-
-
-def position_of(job: Job) -> int | None:
-    """The place of `job` in its cluster's queue, from 1; None when it does not wait. One query."""
-    if job.state != JobState.QUEUED:
-        return None
-    as_urgent = Q(priority=job.priority)
-    earlier = Q(submitted_at=job.submitted_at, pk__lt=job.pk) | Q(submitted_at__lt=job.submitted_at)
-    ahead = Q(priority__gt=job.priority) | (as_urgent & earlier)
-    return 1 + Job.objects.waiting().filter(ahead, cluster=job.cluster).count()
+    order = QueueOrder.objects.filter(cluster=cluster).values_list("jobs", flat=True).first() or ()
+    place = {job: index for index, job in enumerate(order)}
+    last = len(place)
+    found = sorted(waiting.values_list("pk", "owner_id"), key=lambda own: place.get(own[0], last))
+    return Queue(tuple(found))
 
 
 def jobs_at(places: Sequence[tuple[int, int]]) -> dict[int, Job]:
@@ -70,19 +66,40 @@ def jobs_at(places: Sequence[tuple[int, int]]) -> dict[int, Job]:
 
 
 def queue_rows(
-    places: Sequence[tuple[int, int]], jobs: dict[int, Job], *, reader: User, wall: datetime
+    places: Sequence[tuple[int, int]],
+    jobs: dict[int, Job],
+    *,
+    reader: User,
+    wall: datetime,
+    with_starts: bool = False,
 ) -> list[QueueRow]:
-    """Lines for the jobs that still exist. One query. wall: the wall clock."""
+    """Lines for the jobs of one cluster that still exist; with likely starts if asked for.
+
+    One query, and two more with starts. wall: the wall clock.
+    """
     visible = set(Tenant.objects.visible_to(reader).values_list("pk", flat=True))
+    there = [(position, jobs[key]) for position, key in places if key in jobs]
+    if not there:
+        return []
+    at = cluster_time(there[0][1].cluster, wall=wall)
+    mine = [job for _position, job in there if with_starts and job.tenant_id in visible]
+    starts = starts_of(mine, at=at) if mine else {}
     return [
-        _row(position, jobs[key], reader=reader, visible=visible, wall=wall)
-        for position, key in places
-        if key in jobs
+        _row(position, job, reader=reader, start=starts.get(job.pk), at=at, visible=visible)
+        for position, job in there
     ]
 
 
-def _row(position: int, job: Job, *, reader: User, visible: set[int], wall: datetime) -> QueueRow:
-    row = job_row(job, at=cluster_time(job.cluster, wall=wall))
+def _row(
+    position: int,
+    job: Job,
+    *,
+    reader: User,
+    start: Start | None,
+    at: datetime,
+    visible: set[int],
+) -> QueueRow:
+    row = job_row(job, at=at)
     is_visible = job.tenant_id in visible
     return QueueRow(
         position=position,
@@ -93,4 +110,5 @@ def _row(position: int, job: Job, *, reader: User, visible: set[int], wall: date
         is_mine=job.owner_id == reader.pk,
         row=row if is_visible else None,
         reason=reason_text(job) if is_visible else "",
+        start=start,
     )

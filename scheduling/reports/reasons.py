@@ -158,12 +158,12 @@ def _spoken(job: Job, reason: Reason) -> dict[str, str]:
 
 def _say(reason: Reason, key: str, value: Any) -> str:
     if _is_instant(reason, key):
-        return f"{localtime(datetime.fromisoformat(value)):%Y-%m-%d %H:%M %Z}"
+        return instant_text(datetime.fromisoformat(value))
     if key == "level":
         return str(Level(value).label)
     match unit_of(reason, key, value):
         case Unit.SECONDS:
-            return _duration(value)
+            return duration_text(value)
         case Unit.GPU_SECONDS:
             return str(round(value / _HOUR, 1))
         case _:
@@ -175,7 +175,13 @@ def _is_instant(reason: Reason, key: str) -> bool:
     return unit_of(reason, key, 0) == Unit.INSTANT
 
 
-def _duration(seconds: int) -> str:
+def instant_text(at: datetime) -> str:
+    """An instant in the reader's time zone, to the minute."""
+    return f"{localtime(at):%Y-%m-%d %H:%M %Z}"
+
+
+def duration_text(seconds: int) -> str:
+    """A time span in hours and minutes, or seconds below a minute, in the reader's language."""
     hours, minutes = seconds // _HOUR, seconds % _HOUR // _MINUTE
     if hours:
         return _("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}

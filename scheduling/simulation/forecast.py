@@ -34,11 +34,13 @@ class Past:
 
     used: by tenant (index into the snapshot's), thousandths of their walltime. anybody: the same of
     all tenants, for one that is not in `used`. endless: seconds of jobs without a walltime.
+    lags: seconds from the end of a job until its place was free.
     """
 
     used: dict[int, Sequence[int]] = field(default_factory=dict)
     anybody: Sequence[int] = ()
     endless: Sequence[int] = ()
+    lags: Sequence[int] = (0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class _Run:
         self._random = random
         self._first = self._now = snapshot.taken_at
         self.is_over = False
-        self._ends = {job.id: self._end(job) for job in snapshot.running}
+        self._ends = {job.id: self._gone(job) for job in snapshot.running}
 
     def starts(self, cycles: int) -> Iterator[tuple[int, Span]]:
         """(job, when it starts) in the order of the starts, over so many cycles."""
@@ -127,7 +129,7 @@ class _Run:
             plan = plan_cycle(course.snapshot(self._now), self._policy)
             course.start(plan.starts, self._now)
             for start in plan.starts:
-                self._ends[start.job] = self._end(course.running[start.job])
+                self._ends[start.job] = self._gone(course.running[start.job])
                 yield start.job, Span(self._first, self._now)
             if not course.pending or not self._go_on():
                 self.is_over = True
@@ -149,11 +151,16 @@ class _Run:
         self._first, self._now = first, instant
         return True
 
+    def _gone(self, job: RunningJob) -> int:
+        """When the place of a job that runs or starts now will be free this time."""
+        if job.stopping:
+            return self._now + grace_of(job, self._policy)
+        end = self._end(job)
+        return end if end == NEVER else end + self._random.choice(self._past.lags)
+
     def _end(self, job: RunningJob) -> int:
         """When a job that runs or starts now will end this time."""
         at = self._now
-        if job.stopping:
-            return at + grace_of(job, self._policy)
         last = end_of(job, self._policy, at)
         ran = at - job.started_at
         if last == NEVER:

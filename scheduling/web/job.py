@@ -1,33 +1,47 @@
+from datetime import datetime
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from portal.core import clock
 from portal.core.web import found, polled, tag_of
 from scheduling.models import Job
+from scheduling.reports.estimates import estimate_of
+from scheduling.reports.explanation import Known, wait_of
 from scheduling.reports.job_detail import job_detail
 from scheduling.reports.jobs import job_row, with_rows
-from scheduling.reports.queue import position_of
+from scheduling.reports.queue import jobs_at, queue_rows
+from scheduling.services.advice import fresh_advice
 from scheduling.services.lifecycle import cancel_job
-from scheduling.states import FINAL
+from scheduling.states import FINAL, JobState
+from scheduling.web.queue import PAGE_SIZE as QUEUE_PAGE_SIZE
 from tenants.access import has_role, require_role
 from tenants.models import PriorityClass, Role
 
 LOOK_EVERY = 5.0  # seconds
 MINUTE = 60
+MOST_SHOWN = 5  # jobs in front
 
 
-def _visible_job(request: HttpRequest, public_id: str) -> Job:
-    return get_object_or_404(with_rows(Job.objects.visible_to(request.user)), public_id=public_id)
+def visible_job(request: HttpRequest, public_id: str) -> Job:
+    """The job, or 404 for one that the reader may not see."""
+    jobs = with_rows(Job.objects.visible_to(request.user)).select_related("reservation")
+    return get_object_or_404(jobs, public_id=public_id)
 
 
-@found(_visible_job, "GET", "HEAD")
+@found(visible_job, "GET", "HEAD")
 def job_page(request: HttpRequest, job: Job) -> HttpResponse:
-    """One job: its state and why, its members, its events."""
-    at = clock.now(job.cluster)
+    """One job: its state and why, members and events; while it waits, how long and what helps."""
+    wall = timezone.now()
+    at = clock.cluster_time(job.cluster, wall=wall)
     ended = job.state in FINAL
     moment = 0 if ended else int(at.timestamp()) // MINUTE
+    known = Known(fresh_advice(job, wall=wall), estimate_of(job))
+    may_act = not ended and has_role(request.user, job.tenant, Role.RESEARCHER)
     return polled(
         request,
         ("scheduling/job.html", "scheduling/partials/_job_live.html"),
@@ -36,17 +50,39 @@ def job_page(request: HttpRequest, job: Job) -> HttpResponse:
             "row": job_row(job, at=at),
             "detail": job_detail(job, at=at),
             "ended": ended,
-            "position": position_of(job),
             "priority_name": _priority_name(job),
-            "may_cancel": not ended and has_role(request.user, job.tenant, Role.RESEARCHER),
+            "may_cancel": may_act,
+            "may_change": may_act,
+            **(_waiting(request, job, known, wall) if job.state == JobState.QUEUED else {}),
         },
-        tag=tag_of(request, job.pk, job.version, moment),
+        tag=tag_of(request, job.pk, job.version, moment, _marks(known)),
         every=LOOK_EVERY,
         ended=ended,
     )
 
 
-@found(_visible_job, "GET", "HEAD", "POST")
+def _marks(known: Known) -> list[datetime]:
+    """What tells this knowledge from an earlier one."""
+    marks = (known.advice and known.advice.checked_at, known.estimate and known.estimate.made_at)
+    return [mark for mark in marks if mark]
+
+
+def _waiting(request: HttpRequest, job: Job, known: Known, wall: datetime) -> dict[str, Any]:
+    """What a page says of a wait."""
+    at = clock.cluster_time(job.cluster, wall=wall)
+    told = wait_of(job, known, reader=request.user, at=at)
+    places = told.competing[:MOST_SHOWN]
+    rank = told.position.rank if told.position else 1
+    return {
+        "told": told,
+        "position": told.position,
+        "ahead": queue_rows(places, jobs_at(places), reader=request.user, wall=wall),
+        "may_ask": has_role(request.user, job.tenant, Role.LEAD),
+        "queue_page": (rank - 1) // QUEUE_PAGE_SIZE + 1,
+    }
+
+
+@found(visible_job, "GET", "HEAD", "POST")
 def job_cancel(request: HttpRequest, job: Job) -> HttpResponse:
     """Asks first; then cancels."""
     if request.method == "POST":

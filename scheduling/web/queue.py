@@ -28,7 +28,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         request,
         ("scheduling/queue.html", "scheduling/partials/_queue_table.html"),
         lambda: {
-            "rows": queue_rows(places, jobs, reader=request.user, wall=wall),
+            "rows": queue_rows(places, jobs, reader=request.user, wall=wall, with_starts=True),
             "page": page,
             "only_mine": only_mine,
             "all_count": len(waiting.places),

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from portal.core.templatetags.units import duration
+from scheduling.engine.explain import ChangeKind
 from scheduling.models import Job, JobEvent
 from scheduling.reports import reasons
 from scheduling.reports.jobs import JobRow
@@ -49,6 +50,15 @@ STOPPING = {
     JobState.FAILED: gettext_lazy("It lost members too often; those left are being stopped."),
 }
 
+ASKED = {
+    ChangeKind.MEMBERS: gettext_lazy("Members to start with"),
+    ChangeKind.GPUS_PER_MEMBER: gettext_lazy("GPUs per member"),
+    ChangeKind.FLAVOR: gettext_lazy("GPU model"),
+    ChangeKind.LEVEL: gettext_lazy("How close its nodes are"),
+    ChangeKind.WALLTIME: gettext_lazy("Longest run"),
+    ChangeKind.PREEMPTIBLE: gettext_lazy("Making room"),
+}
+
 CELL = (
     '<a class="cell-{0}" data-kind="{0}" href="{1}" transform="translate({2} {3})">'
     "<title>{4}</title>{5}</a>"
@@ -75,6 +85,12 @@ def gpu_ranges(gpus: Sequence[Gpu]) -> str:
 def reason_text(job: Job) -> str:
     """Why `job` waits."""
     return reasons.reason_text(job)
+
+
+@register.simple_tag
+def change_label(kind: ChangeKind) -> str:
+    """What a change of a waiting job is about."""
+    return str(ASKED[kind])
 
 
 @register.simple_tag

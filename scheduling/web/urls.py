@@ -1,12 +1,13 @@
 from django.urls import include, path
 
-from scheduling.web import cluster, job, jobs, new_job, queue
+from scheduling.web import change, cluster, job, jobs, new_job, queue
 
 urlpatterns = [
     path("jobs/", jobs.job_list, name="job-list"),
     path("jobs/new/", new_job.new_job, name="job-new"),
     path("jobs/<str:public_id>/", job.job_page, name="job"),
     path("jobs/<str:public_id>/cancel/", job.job_cancel, name="job-cancel"),
+    path("jobs/<str:public_id>/change/", change.job_change, name="job-change"),
     path("queue/", queue.queue, name="queue"),
     path("", include("scheduling.web.quota.urls")),
     path("cluster/", cluster.cluster_map, name="cluster-map"),

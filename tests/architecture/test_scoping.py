@@ -126,6 +126,7 @@ def test_the_routes_that_we_know_of_are_walked():
     assert {
         "jobs/%(public_id)s/",
         "jobs/%(public_id)s/cancel/",
+        "jobs/%(public_id)s/change/",
         "tenants/%(slug)s/",
         "tenants/%(slug)s/memberships/",
         "tenants/%(slug)s/memberships/%(username)s/remove/",

@@ -55,6 +55,12 @@ def test_a_tenants_own_past_counts_before_that_of_all():
     assert spans == {"J": (30, 30)}
 
 
+def test_a_place_is_free_some_time_after_the_end():
+    spans, _ = told(ONE_NODE + "job J 1x8 walltime=30m", Past(anybody=(1000,), lags=(120,)))
+
+    assert spans == {"J": (62, 62)}
+
+
 def test_nobody_knows_when_room_comes_that_nothing_ends():
     text = "node n1 8xA100\nrun a 1x8 on 1@n1\njob J 1x8 walltime=30m"
 

@@ -1,9 +1,17 @@
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from scheduling.states import JobState
-from tests.factories import JobEventFactory, JobFactory, JobFlavorFactory, PriorityClassFactory
+from tests.factories import (
+    AdviceFactory,
+    JobEventFactory,
+    JobFactory,
+    JobFlavorFactory,
+    PriorityClassFactory,
+    StartEstimateFactory,
+)
 from tests.factories.scheduling import T0
 
 JOBS = "/api/v1/jobs"
@@ -329,7 +337,20 @@ def test_an_explanation_says_why_with_numbers_and_place(api, member, cluster):
             "code": "fragmented",
             "text": "There is room for 2 of its members, but in one rack for 1.",
         },
-        "position": {"rank": 2, "of": 3, "gpus_ahead": 16},
+        "position": {"rank": 2, "of": 3, "jobs_ahead": 1, "gpus_ahead": 16},
+        "start": {
+            "p10": None,
+            "p90": None,
+            "percent": 0,
+            "unknown": "not_yet",
+            "text": "When it starts is not known, because it has not been looked at yet.",
+            "promised_at": None,
+            "made_at": None,
+        },
+        "record": {"told": 0, "held": 0},
+        "would_help": None,
+        "is_complete": False,
+        "checked_at": None,
     }
     assert facts == {"free": 2, "largest": 1, "level": "rack"}
 
@@ -345,6 +366,11 @@ def test_a_job_that_runs_needs_no_explanation(api, member):
         "evaluated_at": None,
         "reason": None,
         "position": None,
+        "start": None,
+        "record": None,
+        "would_help": None,
+        "is_complete": False,
+        "checked_at": None,
         "facts": [],
     }
 
@@ -357,3 +383,48 @@ def test_times_are_utc_whatever_zone_the_caller_lives_in(api, member):
     body = api.get(f"{JOBS}/{job.public_id}").json()
 
     assert body["submitted_at"] == "2026-01-01T00:00:00Z"
+
+
+def test_an_explanation_says_when_it_may_start_and_what_would_help(api, member, cluster):
+    job = JobFactory(tenant=member.tenant, cluster=cluster, members=2, reason="no_room")
+    StartEstimateFactory(
+        job=job,
+        earliest=T0 + timedelta(days=9000),
+        latest=T0 + timedelta(days=9000, minutes=20),
+        percent=80,
+    )
+    StartEstimateFactory(job=JobFactory(cluster=cluster), held=True, settled_at=T0)
+    found = [{"kind": "members", "value": 1, "effect": "starts_now"}]
+    AdviceFactory(job=job, found=found, checked_wall_at=timezone.now())
+
+    answer = api.get(f"{JOBS}/{job.public_id}/explanation")
+
+    body = answer.json()
+    assert "Retry-After" not in answer
+    assert (body["start"]["p10"], body["start"]["p90"], body["start"]["percent"]) == (
+        "2050-08-23T00:00:00Z",
+        "2050-08-23T00:20:00Z",
+        80,
+    )
+    assert body["record"] == {"told": 1, "held": 1}
+    assert body["would_help"] == [
+        {
+            "change": {"members": 1},
+            "effect": "starts_now",
+            "text": "With 1 member: it starts now.",
+        }
+    ]
+
+
+def test_what_would_help_is_asked_for_again_while_it_is_looked_for(api, member):
+    job = JobFactory(tenant=member.tenant, reason="no_room")
+
+    answer = api.get(f"{JOBS}/{job.public_id}/explanation")
+
+    assert (answer.json()["would_help"], answer["Retry-After"]) == (None, "2")
+
+
+def test_another_tenants_explanation_is_not_there(stranger, member):
+    job = JobFactory(tenant=member.tenant)
+
+    assert stranger.get(f"{JOBS}/{job.public_id}/explanation").status_code == 404

@@ -45,8 +45,8 @@ def test_the_queue_costs_the_same_for_any_number_of_jobs(
 ):
     JobFactory.create_batch(count, cluster=scene.cluster, tenant=scene.language)
 
-    # session, user, clusters, keys in order, jobs, groups, flavors, own tenants
-    with django_assert_num_queries(8):
+    # session, user, clusters, order, keys, jobs, groups, flavors, own tenants, estimates, promises
+    with django_assert_num_queries(11):
         as_omar.get("/queue/")
 
 

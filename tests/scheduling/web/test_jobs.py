@@ -104,13 +104,13 @@ def test_the_page_of_a_waiting_job_says_why_it_waits(as_omar, scene):
     page = as_omar.get(f"/jobs/{scene.jobs['moe-128-experts'].public_id}/").content.decode()
 
     assert "There is no room for 4 of its members." in page
-    assert "It is number 1 in the queue." in page
+    assert "It is number 1 of 4 in the queue." in page
 
 
 def test_a_waiting_job_says_how_many_are_in_front(as_omar, scene):
     page = as_omar.get(f"/jobs/{scene.jobs['fresh-submission'].public_id}/").content.decode()
 
-    assert "It is number 4 in the queue." in page
+    assert "It is number 4 of 4 in the queue." in page
 
 
 def test_the_page_of_a_running_job_shows_its_members_and_their_gpus(as_omar, scene):

@@ -1,0 +1,114 @@
+"""What would help one waiting job, looked for when somebody looks at it, and kept for a cycle."""
+
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.core.cache import cache
+from django.db.models import QuerySet, Subquery
+
+from portal.core.db import consistent_read
+from portal.core.queueing import send_again, send_on_commit
+from scheduling import snapshots
+from scheduling.engine.advice import Aid, Suggestion, suggestions
+from scheduling.engine.explain import ChangeKind
+from scheduling.engine.snapshot import Snapshot
+from scheduling.models import Advice, Cycle, Job
+from scheduling.services.policies import policy_in_force
+from scheduling.states import JobState
+from topology.models import Cluster
+
+BUDGET_SECONDS = 5.0  # nothing more is tried after so long
+WATCHED_SECONDS = 30  # since somebody looked at the job
+LAST_CHECKED, MOST_WATCHED = (
+    50,
+    5,
+)  # jobs that are asked for after a cycle, and that are looked into
+GOOD_FOR = timedelta(seconds=30)  # wall: a change that no cycle wrote down may have come since
+
+
+def fresh_advice(job: Job, *, wall: datetime) -> Advice | None:
+    """What would help `job` as things stand, None while nobody knows: then it is looked for.
+
+    What was found counts until a cycle decides something new, and half a minute at most. One
+    query. wall: the wall clock.
+    """
+    if job.state != JobState.QUEUED or not job.reason:
+        return None
+    cache.set(_watched(job.pk), 1, timeout=WATCHED_SECONDS)
+    newest = Subquery(_cycles(job.cluster)[:1])
+    found = Advice.objects.filter(job=job).annotate(newest=newest).first()
+    if found and (found.cycle, found.version) == (found.newest or 0, job.version):
+        if wall - found.checked_wall_at > GOOD_FOR / 2:
+            send_again("scheduling.advise", job_id=job.pk)
+        if wall - found.checked_wall_at <= GOOD_FOR:
+            return found
+    send_again("scheduling.advise", job_id=job.pk)
+    return None
+
+
+def refresh_watched(cluster: Cluster) -> int:
+    """Have the jobs that somebody looks at looked into again, after a cycle; how many."""
+    known = Advice.objects.filter(job__cluster=cluster, job__state=JobState.QUEUED)
+    keys = list(known.order_by("-checked_wall_at").values_list("job", flat=True)[:LAST_CHECKED])
+    watched = cache.get_many([_watched(key) for key in keys])
+    found = [key for key in keys if _watched(key) in watched][:MOST_WATCHED]
+    for key in found:
+        send_on_commit("scheduling.advise", job_id=key)
+    return len(found)
+
+
+def _watched(job_id: int) -> str:
+    return f"watched:{job_id}"
+
+
+def newest_cycle(cluster: Cluster) -> int:
+    """The key of the newest recorded cycle of `cluster`, 0 before the first."""
+    return _cycles(cluster).first() or 0
+
+
+def _cycles(cluster: Cluster) -> QuerySet[Cycle, int]:
+    """Keys of the recorded cycles of `cluster`, the newest first."""
+    return Cycle.objects.filter(cluster=cluster).order_by("-pk").values_list("pk", flat=True)
+
+
+def advise(job: Job, *, at: datetime, wall: datetime) -> None:
+    """Find out what would help `job` and keep it. at: cluster clock; wall: the wall clock."""
+    began = time.perf_counter()
+    with consistent_read():
+        cycle = newest_cycle(job.cluster)
+        policy = policy_in_force(job.cluster)
+        snapshot = snapshots.take(job.cluster, at=at, policy=policy)
+        job.refresh_from_db(fields=["state", "version"])
+    if job.state != JobState.QUEUED:
+        return
+    found, is_complete = [], True
+    for suggestion in suggestions(snapshot, policy, job.pk):
+        found.append(_plain(suggestion, snapshot))
+        if time.perf_counter() - began > BUDGET_SECONDS:
+            is_complete = False
+            break
+    Advice.objects.update_or_create(
+        job=job,
+        defaults={
+            "cycle": cycle,
+            "version": job.version,
+            "checked_at": at,
+            "checked_wall_at": wall,
+            "found": found,
+            "is_complete": is_complete,
+        },
+    )
+
+
+def _plain(suggestion: Suggestion, snapshot: Snapshot) -> dict[str, Any]:
+    """A suggestion by names instead of indexes: flavors by name, jobs by public id."""
+    value: int | str = suggestion.value
+    if suggestion.kind == ChangeKind.FLAVOR:
+        value = snapshot.flavors[int(value)]
+    if suggestion.kind == Aid.END:
+        value = next(job.name for job in snapshot.running if job.id == value)
+    plain = {"kind": suggestion.kind, "value": value, "effect": suggestion.effect}
+    if suggestion.flavor is not None:
+        plain["flavor"] = snapshot.flavors[suggestion.flavor]
+    return plain
