@@ -8,6 +8,7 @@ import numpy as np
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
 from scheduling.engine.charge import charges
 from scheduling.engine.claims import Claim
+from scheduling.engine.fleet import Dearness, Fleet
 from scheduling.engine.fragmentation import Mix
 from scheduling.engine.gang import amounts_of
 from scheduling.engine.horizon import Horizon, Stay, duration_of, end_of
@@ -25,6 +26,7 @@ from scheduling.engine.policy import Packing, Policy
 from scheduling.engine.promises import Promise, Promises
 from scheduling.engine.quota import AnyBooks, Books, Tighter
 from scheduling.engine.snapshot import Block, HeldDevices, Snapshot
+from scheduling.engine.worth import Expectation
 
 
 class Desk:
@@ -48,9 +50,7 @@ class Desk:
         self.memory = memory or Memory()
         self.memory.turn_to(snapshot)
         self.fleet = self.memory.fleet
-        if policy.packing == Packing.FGD:
-            mix = Mix(self.fleet, (*snapshot.pending, *snapshot.running))
-            self.fleet.dearness = mix.growth
+        self.fleet.dearness = _dearness(self.fleet, snapshot, policy)
         self.decisions = []
         self.version = 0
         self.roomier = 0
@@ -324,3 +324,13 @@ def _devices(member: PlacedMember) -> list[tuple[str, int]]:
         *(("instance", row) for row in member.instances),
         *(("slot", row) for row in member.slots),
     ]
+
+
+def _dearness(fleet: Fleet, snapshot: Snapshot, policy: Policy) -> Dearness | None:
+    """What a member's place costs on each node, where the policy packs by that."""
+    jobs = (*snapshot.pending, *snapshot.running)
+    if policy.packing == Packing.FGD:
+        return Mix(fleet, jobs).growth
+    if policy.packing == Packing.MUSTER:
+        return Expectation(fleet, jobs).loss
+    return None

@@ -14,6 +14,8 @@ from topology.catalog.mig import profiles
 
 SLICES_OF_A_BOARD: Final = 7
 Amounts = tuple[tuple[int, int], ...]
+Dearness = Callable[[Any, Request], IntArray]
+"""From a ledger and what a member asks for."""
 
 
 class Fleet:
@@ -25,7 +27,7 @@ class Fleet:
     dearness: (N,) what a member's place on each node costs, where the policy packs by that.
     """
 
-    dearness: Callable[[Any, Request], IntArray] | None
+    dearness: Dearness | None
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot

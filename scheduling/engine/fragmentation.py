@@ -92,7 +92,7 @@ class Mix:
         gpus[self._row, self._column] = np.where(usable, ledger.gpu_milli, 0)
         cpu = ledger.free[0].copy()
         before = self._of(cpu, gpus)
-        after = self._of(cpu - request.cpu_milli, _with_member(gpus, request))
+        after = self._of(cpu - request.cpu_milli, with_member(gpus, request))
         growth: IntArray = after - before
         return growth - int(growth.min(initial=0))
 
@@ -104,7 +104,7 @@ class Mix:
         return waste
 
 
-def _with_member(gpus: IntArray, request: Request) -> IntArray:
+def with_member(gpus: IntArray, request: Request) -> IntArray:
     """(N, most) milli left once each node has one member more, where it fits."""
     left = gpus.copy()
     if request.kind == Access.FRACTION:
@@ -121,14 +121,19 @@ def _with_member(gpus: IntArray, request: Request) -> IntArray:
 
 def _shapes(jobs: Iterable[JobSpec], flavors: Sequence[str]) -> Iterable[Shape]:
     for job in jobs:
-        names = tuple(flavors[flavor] for flavor in job.flavors)
         for group in job.groups:
-            request = group.request
-            if request.kind == Access.WHOLE:
-                shape = Shape(request.cpu_milli, WHOLE_MILLI, request.count, names)
-            elif request.kind == Access.FRACTION:
-                shape = Shape(request.cpu_milli, request.gpu_milli, 1, names)
-            else:
-                continue
-            for _ in range(group.min_member):
-                yield shape
+            shape = shape_of(job, group.request, flavors)
+            if shape is not None and shape.gpus:
+                yield from [shape] * group.min_member
+
+
+def shape_of(job: JobSpec, request: Request, flavors: Sequence[str]) -> Shape | None:
+    """What a member looks like; None for MIG instances and shares, whose devices are their own."""
+    names = tuple(flavors[flavor] for flavor in job.flavors)
+    if request.kind == Access.WHOLE:
+        return Shape(request.cpu_milli, WHOLE_MILLI, request.count, names)
+    if request.kind == Access.FRACTION:
+        return Shape(request.cpu_milli, request.gpu_milli, 1, names)
+    if request.kind == Access.NONE:
+        return Shape(request.cpu_milli, 0, 0, ())
+    return None

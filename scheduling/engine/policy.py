@@ -17,6 +17,7 @@ class Packing(StrEnum):
 
     BEST_FIT = "best_fit"
     FGD = "fgd"
+    MUSTER = "muster"
 
 
 class EndEstimate(StrEnum):

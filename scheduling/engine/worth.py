@@ -19,7 +19,10 @@ from typing import Final
 import numpy as np
 
 from scheduling.engine.arrays import BoolArray, IntArray
-from scheduling.engine.fragmentation import Shape
+from scheduling.engine.fleet import Fleet
+from scheduling.engine.fragmentation import Shape, shape_of, with_member
+from scheduling.engine.jobs import JobSpec, Request
+from scheduling.engine.ledger import Ledger
 
 WASTE: Final = 500
 USE: Final = 100
@@ -164,3 +167,55 @@ def expected_of(asks: Iterable[Ask]) -> list[tuple[Ask, int]]:
     for ask in asks:
         counts[ask] = counts.get(ask, 0) + 1
     return sorted(counts.items())
+
+
+class Expectation:
+    """What the jobs that a snapshot knows ask for, and what room is worth to more of their kind.
+
+    How scarce room is, is reckoned once, by what was free at the start of the cycle.
+    """
+
+    def __init__(self, fleet: Fleet, jobs: Iterable[JobSpec]) -> None:
+        snapshot = fleet.snapshot
+        self._model = snapshot.node_flavor
+        self._column = np.arange(len(snapshot.gpu_node)) - fleet.first_gpu[snapshot.gpu_node]
+        self._size = fleet.nodes, int(np.diff(fleet.first_gpu).max(initial=0))
+        self._worth = Worth(expected_of(_asks(jobs, snapshot.flavors)), list(snapshot.flavors))
+        start = Ledger(fleet)
+        cpu, memory = _node_resources(start)
+        room = self._worth.kinds.room(self._gpus(start))
+        self._worth.weigh(self._model, room, self._worth.allowed(cpu, memory))
+
+    def loss(self, ledger: Ledger, request: Request) -> IntArray:
+        """(N,) worth that a node would lose by taking one member, from 0 for the best."""
+        worth, gpus = self._worth, self._gpus(ledger)
+        cpu, memory = _node_resources(ledger)
+        now = worth.of(self._model, worth.kinds.room(gpus), worth.allowed(cpu, memory))
+        cpu, memory = cpu - request.cpu_milli, memory - request.memory_mib
+        room = worth.kinds.room(with_member(gpus, request))
+        then = worth.of(self._model, room, worth.allowed(cpu, memory))
+        loss: IntArray = now - then - spare(cpu, np.ones_like(cpu))
+        return loss - int(loss.min(initial=0))
+
+    def _gpus(self, ledger: Ledger) -> IntArray:
+        """(N, most) milli left of the GPUs that are handed out whole or in parts."""
+        gpus = np.zeros(self._size, dtype=np.int64)
+        usable = ledger.fleet.exclusive | ledger.fleet.hami
+        gpus[ledger.fleet.snapshot.gpu_node, self._column] = np.where(usable, ledger.gpu_milli, 0)
+        return gpus
+
+
+def _node_resources(ledger: Ledger) -> tuple[IntArray, IntArray]:
+    """(N,) CPU milli and MiB of memory left; MOST of what nobody counts."""
+    if not len(ledger.free):
+        unlimited = np.full(ledger.fleet.nodes, MOST, dtype=np.int64)
+        return unlimited, unlimited
+    return np.clip(ledger.free[0], 0, MOST), np.clip(ledger.free[1], 0, MOST)
+
+
+def _asks(jobs: Iterable[JobSpec], flavors: Sequence[str]) -> Iterable[Ask]:
+    for job in jobs:
+        for group in job.groups:
+            shape = shape_of(job, group.request, flavors)
+            if shape is not None:
+                yield from [(shape, group.request.memory_mib)] * group.min_member
