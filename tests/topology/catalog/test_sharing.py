@@ -53,6 +53,37 @@ def test_what_holds_memory_and_faults(mode, memory_size, faults):
     assert (isolation.memory_size, isolation.faults) == (memory_size, faults)
 
 
+@pytest.mark.parametrize(
+    ("mode", "equal_shares", "metrics", "needs_empty_gpu"),
+    [
+        (SharingMode.EXCLUSIVE, True, True, False),
+        (SharingMode.MIG, False, True, True),
+        (SharingMode.MPS, True, False, True),
+        (SharingMode.HAMI, False, True, False),
+        (SharingMode.VOLCANO_VGPU, False, True, False),
+        (SharingMode.TIME_SLICING, True, False, False),
+    ],
+)
+def test_what_each_mode_means_for_those_who_use_it(mode, equal_shares, metrics, needs_empty_gpu):
+    sharing = SHARINGS[mode]
+
+    assert (sharing.equal_shares, sharing.metrics, sharing.needs_empty_gpu) == (
+        equal_shares,
+        metrics,
+        needs_empty_gpu,
+    )
+
+
+def test_walls_are_ordered_by_what_holds_them():
+    assert sorted(Wall) == [
+        Wall.NONE,
+        Wall.INTERCEPTED,
+        Wall.DRIVER,
+        Wall.HARDWARE,
+        Wall.WHOLE,
+    ]
+
+
 def test_slices_cannot_talk_over_nvlink():
     without = [mode for mode in SharingMode if not SHARINGS[mode].peer_to_peer]
 

@@ -61,6 +61,12 @@ def test_what_the_device_plugin_ignores():
     assert ignored == [13, 31, 43, 45, 68, 109]
 
 
+def test_an_unknown_number_is_reported_and_counts_for_a_warning():
+    unknown = find_xid(4_242)
+
+    assert (unknown.severity, unknown.plugin_ignores) == (Severity.WARNING, False)
+
+
 def test_a_program_at_fault_never_takes_a_gpu():
     reach = Counter(own.reach for own in xids().values() if own.xid_class == XidClass.APPLICATION)
 

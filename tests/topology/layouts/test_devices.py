@@ -53,6 +53,12 @@ def test_no_memory_named_is_all_of_it():
     assert "volcano.sh/vgpu-memory" not in volcano_request(DeviceWish(1)).limits
 
 
+def test_a_unit_of_memory_is_a_mebibyte_unless_said_otherwise():
+    limits = volcano_request(DeviceWish(1, memory_mib=8_000)).limits
+
+    assert limits["volcano.sh/vgpu-memory"] == "8000"
+
+
 def test_a_large_node_needs_larger_units_of_memory():
     assert least_memory_factor([find_model("A100-80GB")] * 8) == 11
     assert least_memory_factor([find_model("T4")]) == 1

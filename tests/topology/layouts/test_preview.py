@@ -100,6 +100,12 @@ def test_only_mps_wants_everybody_off_the_node():
     assert (clients.must_end, clients.after.gpus) == ((0, 1), 2)
 
 
+def test_mps_that_stays_as_it_is_wants_nobody_off():
+    shared = NodeSetup((None, None), shared_by(SharingMode.MPS))
+
+    assert preview_node([A100] * 2, shared, shared).must_end == ()
+
+
 def test_texts_are_compared_line_by_line():
     assert text_diff("a: 1\nb: 2\n", "a: 1\nb: 3\n", "config.yaml") == (
         "--- config.yaml (now)",
