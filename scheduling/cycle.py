@@ -1,5 +1,6 @@
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
 
@@ -8,6 +9,7 @@ from portal.core.locks import LockSpace, advisory_lock
 from scheduling import snapshots
 from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.invariants import violations
+from scheduling.engine.memory import Memory
 from scheduling.services.layout_requests import note_layout_requests
 from scheduling.services.outlook import note_order
 from scheduling.services.plans import apply_plan
@@ -16,6 +18,9 @@ from scheduling.services.recording import Decided, record_cycle
 from topology.models import Cluster
 
 logger = logging.getLogger(__name__)
+
+_memories: defaultdict[int, Memory] = defaultdict(Memory)
+"""By cluster, what this process's last cycle knew; no plan depends on it, so workers may differ."""
 
 
 def run(cluster_id: int, *, at: datetime) -> None:
@@ -29,7 +34,7 @@ def run(cluster_id: int, *, at: datetime) -> None:
         snapshot = snapshots.take(cluster, at=at, policy=policy)
 
     # 2. Think: no database, no clock, no network.
-    plan = plan_cycle(snapshot, policy)
+    plan = plan_cycle(snapshot, policy, _memories[cluster_id])
 
     # 3. Doubt: a plan that breaks a rule is a bug of ours, and is not carried out.
     if wrong := violations(snapshot, plan, policy):

@@ -2,7 +2,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from scheduling.engine.jobs import (
     Access,
@@ -21,6 +22,9 @@ from scheduling.models import DeviceHold, Job, JobDependency, JobGroup
 from scheduling.snapshots.rows import Held, Rows, is_leaving
 from scheduling.snapshots.times import seconds
 from scheduling.states import FINAL, JobState
+
+MOST_SHARED: Final = 4_096
+"""So many equal requests are one object in all snapshots, which the engine finds equal at once."""
 
 
 def _spec(job: Job, rows: Rows) -> dict[str, Any]:
@@ -54,18 +58,19 @@ def _level(word: str) -> Level | None:
 
 
 def _engine_group(group: JobGroup) -> Group:
-    gpus = group.gpus_per_member
-    return Group(
-        name=group.name,
-        min_member=group.min_member,
-        max_member=group.max_member,
-        request=Request(
-            kind=Access.WHOLE if gpus else Access.NONE,
-            count=gpus,
-            cpu_milli=group.cpu_milli,
-            memory_mib=group.memory_mib,
-        ),
-    )
+    request = _request(group.gpus_per_member, group.cpu_milli, group.memory_mib)
+    return _group(group.name, group.min_member, group.max_member, request)
+
+
+@lru_cache(maxsize=MOST_SHARED)
+def _group(name: str, least: int, most: int, request: Request) -> Group:
+    return Group(name=name, min_member=least, max_member=most, request=request)
+
+
+@lru_cache(maxsize=MOST_SHARED)
+def _request(gpus: int, cpu_milli: int, memory_mib: int) -> Request:
+    kind = Access.WHOLE if gpus else Access.NONE
+    return Request(kind=kind, count=gpus, cpu_milli=cpu_milli, memory_mib=memory_mib)
 
 
 def pending(job: Job, rows: Rows) -> PendingJob:
