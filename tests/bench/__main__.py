@@ -65,6 +65,7 @@ def of_database():
     return {
         "pages": [pages.run],
         "snapshot": [cycles.snapshot],
+        "snapshot-5000": [cycles.large_snapshot],
         "cycle": [cycles.burst, cycles.deep_queue],
     }
 

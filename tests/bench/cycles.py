@@ -14,6 +14,7 @@ from tests.bench.figures import Figure, percentile
 from tests.bench.fill import NOW, Size, fill
 
 LARGE = Size(nodes=1_000, jobs=5_000, running=2_000, queued=3_000, gpus=4)
+LARGEST = Size(nodes=5_000, jobs=20_000, running=20_000, gpus=2)
 BURST = Size(nodes=200, jobs=1_000, queued=1_000)
 ROUNDS = 5
 
@@ -42,6 +43,23 @@ def snapshot():
         of={"cluster": "1,000 nodes, 8,000 GPUs, 2,000 jobs running, 3,000 waiting"},
         protocol=f"median of {ROUNDS}, in a transaction of its own",
     )
+
+
+def large_snapshot():
+    """The largest cluster: what one reading of the database costs, the first and a later one."""
+    filled = fill(LARGEST)
+    of = {"cluster": "5,000 nodes, 40,000 GPUs, 20,000 jobs running"}
+    first = _seconds(lambda: _take(filled.cluster))
+    later = [_seconds(lambda: _take(filled.cluster)) for _ in range(ROUNDS)]
+    for name, value, n in (("seconds", first, 1), ("seconds-warm", percentile(later, 50), ROUNDS)):
+        yield Figure(
+            bench="snapshot-5000",
+            name=name,
+            value=value,
+            n=n,
+            of=of,
+            protocol="in a transaction of its own; warm: the median of those after the first",
+        )
 
 
 def _take(cluster):

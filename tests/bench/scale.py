@@ -9,6 +9,7 @@ import hashlib
 import json
 import random
 from dataclasses import dataclass, fields, replace
+from functools import cache
 
 import numpy as np
 
@@ -237,6 +238,7 @@ def members_on(nodes, gpus, taken=None):
     return tuple(members)
 
 
+@cache
 def _groups(members, gpus):
     request = Request(kind=Access.WHOLE, count=gpus)
     return (Group(min_member=members, max_member=members, request=request),)
