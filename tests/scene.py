@@ -8,6 +8,7 @@ from django.utils import timezone
 from scheduling.models import Job, PlacementGpu
 from scheduling.states import HOLDING, JobState, MemberPhase
 from tenants.models import Role
+from tenants.states import IN_FORCE, PROMISED, RequestState
 from tests.factories import (
     ClusterFactory,
     CohortFactory,
@@ -23,6 +24,9 @@ from tests.factories import (
     PlacementFactory,
     PriorityClassFactory,
     QuotaFactory,
+    QuotaGrantFactory,
+    QuotaRequestEventFactory,
+    QuotaRequestFactory,
     RackFactory,
     TenantFactory,
     UserFactory,
@@ -70,6 +74,32 @@ def make_scene():
         vision=vision,
         **people,
     )
+
+
+def add_requests(scene):
+    """Requests for quota of `nlp` in states that look different, by state."""
+    shown = {}
+    for state in RequestState:
+        request = QuotaRequestFactory(
+            tenant=scene.language,
+            flavor=None if state == RequestState.IN_REVIEW else scene.flavors[0],
+            gpu_memory_mib=40_960 if state == RequestState.IN_REVIEW else 0,
+            cluster=scene.cluster,
+            requested_by=scene.mei,
+            gpus=2,
+            gpu_hours=5000,
+            starts_on=NOON.date() - timedelta(days=30),
+            ends_on=NOON.date() + timedelta(days=60),
+            state=state,
+            submitted_at=scene.wall - timedelta(days=2),
+        )
+        if state in {RequestState.COUNTERED, *PROMISED, *IN_FORCE}:
+            QuotaGrantFactory(request=request, flavor=scene.flavors[0])
+        QuotaRequestEventFactory(
+            request=request, actor=scene.mei, at=scene.wall, note="As last year.", to_state=state
+        )
+        shown[state.value] = request
+    return shown
 
 
 def _tenants(flavors):

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from tests.scene import make_scene
+from tests.scene import add_requests, make_scene
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -26,6 +26,7 @@ VIEWS = [
     ("light", "en", 320),
 ]
 LOOKED_INTO = ["llama-70b-pretrain", "moe-128-experts", "tokenizer-sweep", "rlhf-reward-model"]
+LOOKED_AT = ["submitted", "in_review", "active"]  # requests that operators do something with
 MISSING = "the server responded with a status of 404"  # of the page that is asked for in vain
 
 
@@ -50,13 +51,27 @@ def pages_of(scene):
         ("root", "/quota/"),
         ("newcomer", "/quota/"),
         ("mei", "/tenants/nlp/"),
+        ("mei", "/tenants/nlp/memberships/"),
+        ("omar", "/tenants/nlp/memberships/"),
+        ("mei", "/tenants/nlp/memberships/omar/remove/"),
+        ("mei", "/cluster/calendar/"),
+        ("root", "/cluster/calendar/"),
+        ("root", "/admin/approvals/"),
+        ("mei", "/quota/requests/"),
+        ("mei", "/quota/requests/new/"),
+        ("newcomer", "/quota/requests/new/"),
+        ("mei", f"/quota/requests/new/?replaces={scene.requests['active'].pk}&renew=1"),
+        *(("mei", f"/quota/requests/{asked.pk}/") for asked in scene.requests.values()),
+        *(("root", f"/quota/requests/{scene.requests[s].pk}/") for s in LOOKED_AT),
         ("omar", "/nothing/"),
     ]
 
 
 @pytest.fixture
 def scene(live_server):
-    return make_scene()
+    scene = make_scene()
+    scene.requests = add_requests(scene)
+    return scene
 
 
 @pytest.fixture

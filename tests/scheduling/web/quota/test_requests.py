@@ -6,7 +6,9 @@ from datetime import timedelta
 import pytest
 
 from tenants.models import Quota, QuotaRequest
+from tenants.states import RequestState
 from tests.factories import QuotaGrantFactory, QuotaRequestFactory, StarterRuleFactory
+from tests.scene import add_requests
 from tests.scheduling.web.quota.conftest import DAY
 
 NUMBERS = re.compile(r'<tr id="(Q-\d+)"')
@@ -258,3 +260,49 @@ def test_a_step_that_is_none_is_not_there(as_person, ask):
     answer = as_person("mei").post(f"/quota/requests/{ask().pk}/act/", {"action": "explode"})
 
     assert answer.status_code == 404
+
+
+def test_a_tenant_that_one_may_not_see_is_as_one_that_never_was(as_person, scene, ask):
+    QuotaRequestFactory(tenant=scene.vision, flavor=scene.flavors[0])
+    client = as_person("mei")
+
+    theirs = client.get("/quota/requests/?tenant=vision").content.decode()
+    nobodys = client.get("/quota/requests/?tenant=nobody").content.decode()
+
+    assert NUMBERS.findall(theirs) == []
+    shown = [page.split('<main id="main"')[1].split("</main>")[0] for page in (theirs, nobodys)]
+    assert shown[0].replace("vision", "nobody") == shown[1]
+
+
+def test_what_people_write_is_shown_as_text(as_person, scene, ask):
+    attack = "<script>alert(1)</script>" * 2
+    request = ask(justification=attack)
+
+    shown = as_person("root").get(f"/quota/requests/{request.pk}/").content.decode()
+
+    assert attack not in shown
+    assert "&lt;script&gt;alert(1)" in shown
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//"])
+def test_a_plan_is_an_address_of_the_web(as_person, sent_form, address):
+    answer = as_person("mei").post(
+        "/quota/requests/new/", sent_form | {"action": "submit", "plan_url": address}
+    )
+
+    assert answer.status_code == 422
+    assert not QuotaRequest.objects.exists()
+
+
+@pytest.mark.parametrize("who", ["mei", "omar", "root"])
+def test_every_state_has_a_page_with_a_sentence_of_its_own(as_person, scene, who):
+    client = as_person(who)
+    said = {}
+    for state, request in add_requests(scene).items():
+        response = client.get(f"/quota/requests/{request.pk}/")
+        assert response.status_code == 200
+        said[state] = re.search(r'id="because">(.+?)</p>', response.content.decode())[1]
+
+    assert set(said) == set(RequestState)
+    alike = {"submitted", "in_review"}, {"approved", "scheduled"}
+    assert len(set(said.values())) == len(said) - sum(len(states) - 1 for states in alike)
