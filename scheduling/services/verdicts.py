@@ -47,7 +47,19 @@ def _fail_dependants(holds: tuple[Hold, ...], known: Container[int], *, at: date
 
 
 def _keep_devices(holds: tuple[Hold, ...], snapshot: Snapshot) -> None:
-    """The devices kept for waiting jobs are those of this plan, and no others."""
+    """The devices kept for waiting jobs are those of this plan, and no others.
+
+    What was kept before expires when that was said: the snapshot may have put that off for a cycle.
+    """
+    there = DeviceHold.objects.filter(node__in=snapshot.node_ids)
+    said = dict(there.values_list("job_id", "until"))
+    shown = {held.job: held.until for held in snapshot.holds}
+
+    def expiry(hold: Hold) -> datetime:
+        if hold.job in said and shown.get(hold.job) == hold.keeps_until:
+            return said[hold.job]
+        return datetime.fromtimestamp(hold.keeps_until or snapshot.taken_at, UTC)
+
     wanted = [
         DeviceHold(
             job_id=hold.job,
@@ -55,13 +67,12 @@ def _keep_devices(holds: tuple[Hold, ...], snapshot: Snapshot) -> None:
             rank=member.rank,
             node_id=snapshot.node_ids[member.node],
             gpu_id=gpu,
-            until=datetime.fromtimestamp(hold.keeps_until or snapshot.taken_at, UTC),
+            until=expiry(hold),
         )
         for hold in holds
         for member in hold.keeps
         for gpu in [snapshot.gpu_ids[gpu] for gpu in member.gpus] or [None]
     ]
-    there = DeviceHold.objects.filter(node__in=snapshot.node_ids)
     key = ("job_id", "group_index", "rank", "node_id", "gpu_id", "until")
     if {tuple(getattr(row, name) for name in key) for row in wanted} != set(
         there.values_list(*key)

@@ -3,6 +3,7 @@
 import pytest
 
 from scheduling.models import Preemption
+from scheduling.services.holding import hold_job
 from tests.scheduling.world import after, lender_and_borrower, state_of, story
 
 
@@ -66,3 +67,18 @@ def test_room_is_kept_however_long_the_stop_and_the_next_cycle_take(lender, borr
 
     assert story(victim)[-2:] == ["stopping", "queued"]
     assert state_of(owner) == "starting"
+
+
+def test_room_that_its_owner_does_not_take_is_given_up_in_the_end(lender, borrower):
+    victim = borrower.running()
+    owner = lender.submit(at=after(100))
+    lender.plan(at=after(100))
+    gone(borrower, victim, at=200)
+    hold_job(owner, by=lender.researcher)
+    states = []
+
+    for at in (201, 1999, 2001, 2002):  # half an hour after the victim was gone it expires
+        lender.plan(at=after(at))
+        states.append(state_of(victim))
+
+    assert states == ["queued", "queued", "queued", "starting"]
