@@ -113,29 +113,32 @@ def _past(cluster: Cluster, snapshot: Snapshot) -> Past:
     tenant_at = {tenant: index for index, tenant in enumerate(snapshot.tenant_ids)}
     used: dict[int, list[int]] = defaultdict(list)
     endless: list[int] = []
+    everybody: list[int] = []
     lags: list[int] = []
     for tenant, limit, started, end, free in ended.annotate(free=freed).values_list(
         "tenant_id", "walltime_seconds", "started_at", "ended_at", "free"
     ):
         ran = int((end - started).total_seconds())
+        everybody.append(ran)
         if free is not None:
             lags.append(max(0, int((free - end).total_seconds())))
         if limit:
             used[tenant_at[tenant]].append(min(WHOLE, ran * WHOLE // limit))
         else:
             endless.append(ran)
+    seconds = endless if len(endless) >= FEWEST else everybody
     anybody = sorted(part for parts in used.values() for part in parts)
     return Past(
         used={own: sorted(parts) for own, parts in used.items() if len(parts) >= FEWEST},
         anybody=anybody if len(anybody) >= FEWEST else (),
-        endless=sorted(endless) if len(endless) >= FEWEST else (),
+        seconds=sorted(seconds) if len(seconds) >= FEWEST else (),
         lags=lags or (0,),
     )
 
 
 def _forecast(snapshot: Snapshot, policy: Policy, past: Past) -> Forecast:
     """As many cycles of each run as the budget allows, by what one costs now."""
-    if not snapshot.pending or not (past.anybody or past.endless):
+    if not snapshot.pending or not (past.anybody or past.seconds):
         return Forecast(spans={}, earliest={}, is_cut=False)
     usual = Effort()
     few = replace(snapshot, pending=snapshot.pending[: usual.depth])
@@ -191,7 +194,7 @@ def _estimate(job: Job, found: Forecast, past: Past, *, at: datetime) -> StartEs
 
 
 def _why_unknown(found: Forecast, past: Past) -> Unknown:
-    if not (past.anybody or past.endless):
+    if not (past.anybody or past.seconds):
         return Unknown.NO_PAST
     return Unknown.TOO_FAR if found.is_cut else Unknown.NO_END
 

@@ -33,13 +33,14 @@ class Past:
     """How long jobs ran that have ended, each list rising.
 
     used: by tenant (index into the snapshot's), thousandths of their walltime. anybody: the same of
-    all tenants, for one that is not in `used`. endless: seconds of jobs without a walltime.
+    all tenants, for one that is not in `used`. seconds: for jobs without a walltime, and for all
+    where nobody knows what they use of theirs.
     lags: seconds from the end of a job until its place was free.
     """
 
     used: dict[int, Sequence[int]] = field(default_factory=dict)
     anybody: Sequence[int] = ()
-    endless: Sequence[int] = ()
+    seconds: Sequence[int] = ()
     lags: Sequence[int] = (0,)
 
 
@@ -163,14 +164,15 @@ class _Run:
         at = self._now
         last = end_of(job, self._policy, at)
         ran = at - job.started_at
-        if last == NEVER:
-            lasts = _drawn(self._past.endless, ran, self._random)
-            return NEVER if lasts is None else job.started_at + lasts
+        parts = () if last == NEVER else self._used(job)
+        if not parts:
+            lasts = _drawn(self._past.seconds, ran, self._random)
+            return last if lasts is None else min(last, job.started_at + lasts)
         limit = max(1, last - job.started_at)
-        used = _drawn(self._used(job), ran * WHOLE // limit, self._random)
-        return (
-            last if used is None else min(last, max(at + 1, job.started_at + used * limit // WHOLE))
-        )
+        used = _drawn(parts, ran * WHOLE // limit, self._random)
+        if used is None:
+            return last
+        return min(last, max(at + 1, job.started_at + used * limit // WHOLE))
 
     def _used(self, job: JobSpec) -> Sequence[int]:
         return self._past.used.get(job.tenant, self._past.anybody)

@@ -75,8 +75,9 @@ def test_nothing_is_expected_before_anything_has_ended(world):
     assert told(job) == (None, None, Unknown.NO_PAST)
 
 
-def test_nobody_knows_when_a_job_without_an_end_makes_room(world, past):
-    world.running(members=2)
+def test_nobody_knows_when_a_job_makes_room_that_outlasts_all_others(world, past):
+    running = world.running(members=2)
+    Job.objects.filter(pk=running.pk).update(started_at=T0 - timedelta(hours=1))
     job = world.submit(walltime_seconds=HOUR)
     world.plan()
 

@@ -61,11 +61,17 @@ def test_a_place_is_free_some_time_after_the_end():
     assert spans == {"J": (62, 62)}
 
 
+def test_where_nobody_knows_what_is_used_of_a_limit_run_times_are_drawn():
+    spans, _ = told(ONE_NODE + "job J 1x8 walltime=30m", Past(seconds=(600, 1200, 9000)))
+
+    assert spans == {"J": (10, 60)}
+
+
 def test_nobody_knows_when_room_comes_that_nothing_ends():
     text = "node n1 8xA100\nrun a 1x8 on 1@n1\njob J 1x8 walltime=30m"
 
     assert told(text) == ({}, {})
-    assert told(text, Past(endless=(600,))) == ({"J": (10, 10)}, {})
+    assert told(text, Past(seconds=(600,))) == ({"J": (10, 10)}, {})
 
 
 def test_a_job_that_starts_in_some_runs_has_only_an_earliest():
@@ -77,7 +83,7 @@ def test_a_job_that_starts_in_some_runs_has_only_an_earliest():
     policy order=fifo
     """
 
-    spans, earliest = told(text, Past(anybody=(1000,), endless=(60,)))
+    spans, earliest = told(text, Past(anybody=(1000,), seconds=(60,)))
     assert (spans["J"], earliest) == ((61, 61), {})
     assert told(text, Past(anybody=(1000,)))[0] == {"E": (60, 60)}
 
