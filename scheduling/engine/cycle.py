@@ -30,7 +30,7 @@ from scheduling.engine.plan import (
 from scheduling.engine.policy import Policy
 from scheduling.engine.preemption import RoomMaker, merged
 from scheduling.engine.quality import quality_of
-from scheduling.engine.reserve import count_reserved, earliest, promise
+from scheduling.engine.reserve import count_reserved, earliest, is_crowded_out, promise
 from scheduling.engine.snapshot import UNKNOWN, Snapshot
 
 Members = tuple[PlacedMember, ...]
@@ -265,12 +265,21 @@ class _Cycle:
             self._hold(job, (Reason.MAKING_ROOM, (("until", until),)))
             return
         why = self.doctor.why(job, blocker)
-        is_in_turn = why[0] != Reason.QUOTA_EXHAUSTED and blocker is None
+        is_in_turn = blocker is None and self._lacks_room(job, why)
         if is_in_turn and not self._all_reserved(job):
             why = self._reserve(job, why)
         elif blocker is None and self._is_like_others(job):
             self._answers[self._likeness(job)] = why
         self._hold_in_turn(job, why)
+
+    def _lacks_room(self, job: PendingJob, why: Why) -> bool:
+        """Whether `job` waits for room, and not for quota that it would lack with room as well.
+
+        In a cohort whose quota is that of all its GPUs, whoever lacks room lacks quota too.
+        """
+        if why[0] != Reason.QUOTA_EXHAUSTED:
+            return True
+        return is_crowded_out(self.desk, job) and self.placer.is_full(job)
 
     def _answer_of_its_like(self, job: PendingJob) -> Why | None:
         """What a job alike was told since anything changed last: equal jobs share the work."""

@@ -105,6 +105,10 @@ class Horizon:
         """Stays that nothing ends."""
         return [stay for stay in self._stays if stay.end == NEVER]
 
+    def by_end(self) -> list[Stay]:
+        """Stays that end, the first to end first."""
+        return sorted((stay for stay in self._stays if stay.end != NEVER), key=lambda own: own.end)
+
     def ends(self) -> list[int]:
         """The instants at which something comes free, each once, in order."""
         ends = {stay.end for stay in self._stays if stay.end != NEVER}

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.engine.access import open_until, tiers
+from scheduling.engine.access import allowance, open_until, tiers
 from scheduling.engine.arrays import NEVER
+from scheduling.engine.charge import charges
 from scheduling.engine.desk import Desk
 from scheduling.engine.gang import Place, amounts_of, fits_gang, place_gang, wish_of
 from scheduling.engine.horizon import duration_of
@@ -28,13 +29,48 @@ class Chance:
 
 
 def earliest(desk: Desk, job: PendingJob) -> Chance | None:
-    """The earliest instant at which everything fits, with running jobs ending at their limits."""
+    """The earliest instant at which everything fits, with running jobs ending at their limits.
+
+    They give back room and quota together.
+    """
     chances = [
         chance
-        for flavors in tiers(desk, job, desk.soon_books)
-        if (chance := _earliest_in(desk, job, flavors)) is not None
+        for flavors, since in _with_quota(desk, job)
+        if (chance := _earliest_in(desk, job, flavors, since)) is not None
     ]
     return min(chances, key=lambda chance: chance.start, default=None)
+
+
+def is_crowded_out(desk: Desk, job: PendingJob) -> bool:
+    """Whether the quota that `job` lacks is its cohort's, which others give back as they end."""
+    tenants, claim, books = len(desk.snapshot.tenant_ids), desk.claim(job), desk.soon_books
+    return any(
+        books.exhausted_at(job.tenant, flavor) >= tenants
+        and (job.preemptible or books.within_nominal(job.tenant, flavor) >= claim.parts)
+        for flavor in claim.flavors
+    )
+
+
+def _with_quota(desk: Desk, job: PendingJob) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Sets of flavors to try in turn, and from when on there is quota for each."""
+    now = tiers(desk, job, desk.soon_books)
+    for flavors in now:
+        yield flavors, desk.at
+    for flavor in () if now else desk.claim(job).flavors:
+        since = _quota_returns(desk, job, flavor)
+        if since is not None:
+            yield (flavor,), since
+
+
+def _quota_returns(desk: Desk, job: PendingJob, flavor: int) -> int | None:
+    """When enough running jobs have ended at the latest for `job` to have quota; None for never."""
+    books, claim = desk.soon_books.fork(), desk.claim(job)
+    for stay in desk.horizon.by_end():
+        for own, parts in charges(desk.fleet, stay.job, stay.members).items():
+            books.charge(stay.job.tenant, own, -parts)
+        if allowance(books, claim, flavor) >= claim.parts:
+            return stay.end
+    return None
 
 
 def promise(desk: Desk, job: PendingJob, chance: Chance) -> Reserve:
@@ -110,8 +146,10 @@ def move_promises(desk: Desk, job: PendingJob, members: tuple[PlacedMember, ...]
     return True
 
 
-def _earliest_in(desk: Desk, job: PendingJob, flavors: tuple[int, ...]) -> Chance | None:
-    ends = desk.horizon.ends()
+def _earliest_in(
+    desk: Desk, job: PendingJob, flavors: tuple[int, ...], since: int
+) -> Chance | None:
+    ends = [end for end in desk.horizon.ends() if end >= since]
     first = _first_fitting(desk, job, flavors, ends)
     if first is None:
         return None
