@@ -13,6 +13,8 @@ from scheduling.models import DeviceHold, Job, Reservation
 from scheduling.services.lifecycle import move
 from scheduling.states import JobState
 
+_KEPT = ("job_id", "group_index", "rank", "node_id", "gpu_id", "until")
+
 
 @transaction.atomic
 def note_holds(holds: tuple[Hold, ...], snapshot: Snapshot, *, at: datetime) -> int:
@@ -52,7 +54,8 @@ def _keep_devices(holds: tuple[Hold, ...], snapshot: Snapshot) -> None:
     What was kept before expires when that was said: the snapshot may have put that off for a cycle.
     """
     there = DeviceHold.objects.filter(node__in=snapshot.node_ids)
-    said = dict(there.values_list("job_id", "until"))
+    known = set(there.values_list(*_KEPT))
+    said = {row[0]: row[-1] for row in known}
     shown = {held.job: held.until for held in snapshot.holds}
 
     def expiry(hold: Hold) -> datetime:
@@ -73,10 +76,7 @@ def _keep_devices(holds: tuple[Hold, ...], snapshot: Snapshot) -> None:
         for member in hold.keeps
         for gpu in [snapshot.gpu_ids[gpu] for gpu in member.gpus] or [None]
     ]
-    key = ("job_id", "group_index", "rank", "node_id", "gpu_id", "until")
-    if {tuple(getattr(row, name) for name in key) for row in wanted} != set(
-        there.values_list(*key)
-    ):
+    if {tuple(getattr(row, name) for name in _KEPT) for row in wanted} != known:
         there.delete()
         DeviceHold.objects.bulk_create(wanted)
 
