@@ -63,6 +63,7 @@ class QuotaRequest(QuotaTerms):
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="replacements"
     )
     outcome = models.TextField(blank=True)  # of the grant that it replaces
+    form_key = models.CharField(max_length=40, blank=True)  # of the form: sent twice, it is one
 
     state = models.CharField(
         max_length=12, choices=RequestState.choices, default=RequestState.DRAFT
@@ -82,6 +83,11 @@ class QuotaRequest(QuotaTerms):
             models.CheckConstraint(
                 condition=Q(flavor__isnull=True) | Q(gpu_memory_mib=0),
                 name="quota_request_for_a_model_or_a_memory",
+            ),
+            models.UniqueConstraint(
+                fields=["tenant", "form_key"],
+                condition=~Q(form_key=""),
+                name="quota_request_once_per_form",
             ),
             models.UniqueConstraint(
                 fields=["replaces"],

@@ -38,23 +38,31 @@ class QuotaWish:
     plan_url: str = ""
     replaces: QuotaRequest | None = None
     outcome: str = ""
+    form_key: str = ""
 
 
 @transaction.atomic
 def draft_request(wish: QuotaWish, *, tenant: Tenant, by: User, at: datetime) -> QuotaRequest:
-    """A request that its tenant alone sees. at: wall clock. Raises NotAllowed below lead, Refused,
-    Conflict when a request to replace the same grant is under way already.
+    """A request that its tenant alone sees; the same form again gets the same request.
+
+    at: wall clock. Raises NotAllowed below lead, Refused, Conflict when a request to replace the
+    same grant is under way already.
     """
     require_role(by, tenant, Role.LEAD)
+    twin = _twin(wish, tenant)
+    if twin is not None:
+        return twin
     _check(wish)
     _check_replaced(wish, tenant)
     try:
         with transaction.atomic():
             request = QuotaRequest.objects.create(tenant=tenant, requested_by=by, **_columns(wish))
     except IntegrityError as error:
-        raise Conflict(
-            _("A change of this grant is under way already."), field="replaces"
-        ) from error
+        twin = _twin(wish, tenant)
+        if twin is not None:
+            return twin
+        message = _("A change of this grant is under way already.")
+        raise Conflict(message, field="replaces") from error
     note(request, Step(action=Action.CREATE, at=at, by=by, numbers=numbers_of(request)))
     return request
 
@@ -69,7 +77,8 @@ def change_draft(
     if locked.state != RequestState.DRAFT:
         raise Conflict(_("%(request)s is no draft any more.") % {"request": locked.public_id})
     _check(wish)
-    columns = _columns(wish) | {"replaces": locked.replaces, "version": locked.version + 1}
+    kept = {"replaces": locked.replaces, "form_key": locked.form_key}
+    columns = _columns(wish) | kept | {"version": locked.version + 1}
     QuotaRequest.objects.filter(pk=locked.pk).update(**columns)
 
 
@@ -105,6 +114,8 @@ def file_request(
         draft = draft_request(wish, tenant=tenant, by=by, at=at)
     else:
         change_draft(draft, wish, by=by)
+    if draft.state != RequestState.DRAFT:  # the form was sent before
+        return draft
     return submit_request(draft, by=by, at=at)
 
 
@@ -205,6 +216,13 @@ def terms_of(request: QuotaRequest) -> dict[str, object]:
     """The columns that a grant has in common with its request."""
     names = ("gpus", "borrowing_gpus", "gpu_hours", "starts_on", "ends_on")
     return {"request": request, **{name: getattr(request, name) for name in names}}
+
+
+def _twin(wish: QuotaWish, tenant: Tenant) -> QuotaRequest | None:
+    """What the same form has led to before."""
+    if not wish.form_key:
+        return None
+    return QuotaRequest.objects.filter(tenant=tenant, form_key=wish.form_key).first()
 
 
 def _columns(wish: QuotaWish) -> dict[str, object]:

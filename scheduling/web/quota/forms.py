@@ -1,3 +1,4 @@
+import uuid
 from datetime import date, timedelta
 from typing import Any
 
@@ -68,6 +69,7 @@ class TermsForm(forms.Form):
 class RequestForm(TermsForm):
     """What a lead asks for; ends in one QuotaWish."""
 
+    once = forms.CharField(widget=forms.HiddenInput, max_length=40, required=False)
     tenant = forms.ModelChoiceField(
         Tenant.objects.none(), label=gettext_lazy("Tenant"), empty_label=None, to_field_name="slug"
     )
@@ -125,6 +127,7 @@ class RequestForm(TermsForm):
     ) -> None:
         """reader: whose tenants are offered. draft: the one being rewritten."""
         super().__init__(*args, **kwargs)
+        self.fields["once"].initial = uuid.uuid4().hex
         self.replaces = draft.replaces if draft else replaces
         known = draft or replaces
         offered = Tenant.objects.visible_to(reader, at_least=Role.LEAD).active().order_by("slug")
@@ -154,6 +157,7 @@ class RequestForm(TermsForm):
             plan_url=said["plan_url"],
             replaces=self.replaces,
             outcome=said.get("outcome", ""),
+            form_key=said["once"],
             **self.terms(),
         )
 

@@ -11,7 +11,12 @@ from tenants.models import Quota, QuotaRequest, QuotaRequestEvent
 from tenants.services.grant_clock import advance_grants
 from tenants.services.quota_approval import OverCommitted
 from tenants.services.quota_decisions import Decider, Offer, approve_request, reject_request
-from tenants.services.quota_requests import hand_back, withdraw_request
+from tenants.services.quota_requests import (
+    QuotaWish,
+    draft_request,
+    hand_back,
+    withdraw_request,
+)
 from tenants.states import RequestState
 from tests.factories import (
     MembershipFactory,
@@ -153,3 +158,22 @@ def test_a_change_and_a_hand_back_of_what_it_replaces_do_not_wait_for_each_other
         assert Quota.objects.get().nominal == 8
         QuotaRequest.objects.filter(pk=new.pk).update(state=RequestState.CLOSED)
         Quota.objects.all().delete()
+
+
+def test_a_form_that_comes_twice_at_once_is_one_request(node):
+    lead = MembershipFactory(role=3)
+    wish = QuotaWish(
+        purpose=QuotaRequest.Purpose.TRAINING,
+        cluster=node.cluster,
+        flavor=node.flavor,
+        gpus=1,
+        starts_on=NOW.date(),
+        ends_on=NOW.date(),
+        justification="x" * 40,
+        form_key="sent-twice",
+    )
+
+    came_to = at_once(*[lambda: draft_request(wish, tenant=lead.tenant, by=lead.user, at=NOW)] * 3)
+
+    assert came_to == [None, None, None]
+    assert QuotaRequest.objects.count() == 1

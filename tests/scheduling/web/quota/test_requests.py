@@ -29,6 +29,18 @@ def test_a_lead_sends_the_form_and_lands_on_the_request(as_person, sent_form):
     assert "It waits for an operator." in text_of(response)
 
 
+def test_a_form_that_is_sent_twice_is_one_request(as_person, sent_form):
+    client = as_person("mei")
+    sent = sent_form | {"action": "submit", "once": "abc"}
+
+    first = client.post("/quota/requests/new/", sent)
+    second = client.post("/quota/requests/new/", sent)
+    other = client.post("/quota/requests/new/", sent | {"once": "def"})
+
+    assert first["Location"] == second["Location"] != other["Location"]
+    assert QuotaRequest.objects.count() == 2
+
+
 def test_a_draft_is_kept_and_edited_and_submitted(as_person, sent_form):
     client = as_person("mei")
     client.post("/quota/requests/new/", sent_form | {"action": "draft", "justification": ""})
