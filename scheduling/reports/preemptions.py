@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from scheduling.models import Job, Preemption
+from scheduling.states import FINAL, JobState
 
 _MINUTE = 60
 CAUSES = {
@@ -24,9 +25,11 @@ CAUSES = {
 def preemption_texts(job: Job) -> tuple[str, ...]:
     """How `job` last made room for another, and who made room for it; a sentence each.
 
-    In the reader's language; empty where nobody was stopped. Two queries.
+    In the reader's language; empty where nobody was stopped. Of a job that will not go on its own
+    stop is no longer told. Two queries.
     """
-    own = job.preemptions.order_by("-pk").first()
+    has_given_up = job.state in FINAL - {JobState.SUCCEEDED}
+    own = None if has_given_up else job.preemptions.order_by("-pk").first()
     others = list(job.preempted_others.order_by("-decided_at", "pk"))
     latest = [other for other in others if other.decided_at == others[0].decided_at]
     said = [_of_victim(own)] if own else []

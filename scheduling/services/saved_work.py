@@ -7,21 +7,29 @@ from typing import Any
 from django.db.models import F, Min
 
 from scheduling.models import Job, Member, Preemption
+from scheduling.states import MemberPhase
 
 
 def note_checkpoint(member: Member) -> None:
     """Take a member's new checkpoint into account for its job.
 
-    The gang's is the earliest of its members' last ones, of those that report any.
+    The gang's is the earliest of its members' last ones, of those that report any and have not
+    done all their work.
     """
-    gang = Member.objects.filter(job=member.job_id, attempt=member.attempt)
-    last = gang.aggregate(last=Min("checkpoint_at"))["last"]
-    job = Job.objects.filter(pk=member.job_id, attempt=member.attempt)
-    job.exclude(checkpoint_at=last).update(checkpoint_at=last, version=F("version") + 1)
+    gang = Member.objects.filter(job=member.job_id, attempt=member.attempt, is_leaving=False)
+    last = gang.exclude(phase=MemberPhase.SUCCEEDED).aggregate(last=Min("checkpoint_at"))["last"]
+    if last is not None:
+        job = Job.objects.filter(pk=member.job_id, attempt=member.attempt)
+        job.exclude(checkpoint_at=last).update(checkpoint_at=last, version=F("version") + 1)
+
+
+def forget_stop(job: Job) -> None:
+    """A job that finished before its stop reached it has made room by itself."""
+    Preemption.objects.filter(job=job, attempt=job.attempt).delete()
 
 
 def after_stop(job: Job, members: Sequence[Member], *, gone_at: datetime) -> dict[str, Any]:
-    """The columns of a stopped job that waits again: what it has saved by now.
+    """The columns of a stopped job that say what it has saved, for when it starts again.
 
     Where it was stopped for another job, what that cost is written down. A program may not claim a
     checkpoint of a time at which it was gone.

@@ -14,7 +14,7 @@ from scheduling.models import Job, Member, Placement, PlacementGpu
 from scheduling.services.lifecycle import move
 from scheduling.services.losses import stop_for_lost, why_failed
 from scheduling.services.preempting import count_hold_anew
-from scheduling.services.saved_work import after_stop
+from scheduling.services.saved_work import after_stop, forget_stop
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, JobState, MemberPhase
 from topology.services.cycle_request import ask_for_cycle
 
@@ -179,7 +179,9 @@ def _why_failed(members: list[Member], reason: str) -> str:
 def _settle_stopping(job: Job, members: list[Member], at: datetime) -> bool:
     if job.members.exclude(phase__in=ENDED_PHASES).exists():
         return False
+    count_hold_anew(job, gone_at=at)
     if members and all(member.phase == MemberPhase.SUCCEEDED for member in members):
+        forget_stop(job)
         started = job.started_at or max(member.started_at or at for member in members)
         ended = max(started, _end(members, at))
         return move(
@@ -192,9 +194,9 @@ def _settle_stopping(job: Job, members: list[Member], at: datetime) -> bool:
             ended_at=ended,
         )
     to = JobState(job.stopping_to)
+    gone_at = _not_before_start(job, _end(members, at))
+    saved = after_stop(job, members, gone_at=gone_at)
     if to == JobState.QUEUED:
-        gone_at = _not_before_start(job, _end(members, at))
-        count_hold_anew(job, gone_at=at)
         won = move(
             job,
             to,
@@ -203,12 +205,11 @@ def _settle_stopping(job: Job, members: list[Member], at: datetime) -> bool:
             stopping_to="",
             stopping_for=None,
             started_at=None,
-            **after_stop(job, members, gone_at=gone_at),
+            **saved,
         )
     else:
-        ended = _not_before_start(job, _end(members, at))
         reason = why_failed(job) if to == JobState.FAILED else "stopped"
-        won = move(job, to, at=ended, reason=reason, stopping_to="", ended_at=ended)
+        won = move(job, to, at=gone_at, reason=reason, stopping_to="", ended_at=gone_at)
     ask_for_cycle(job.cluster_id)
     return won
 

@@ -3,7 +3,8 @@
 import pytest
 
 from scheduling.models import Job, Preemption
-from scheduling.services.lifecycle import stop
+from scheduling.reports.preemptions import preemption_texts
+from scheduling.services.lifecycle import cancel_job, stop
 from scheduling.snapshots import take
 from scheduling.snapshots.times import seconds
 from scheduling.states import JobState
@@ -142,3 +143,44 @@ def test_a_checkpoint_is_news_for_the_page(world):
     saved(world, job, 300)
 
     assert Job.objects.get(pk=job.pk).version > before
+
+
+def being_preempted(world):
+    """A job that runs and was told to make room for another."""
+    job, claimant = world.running(), world.submit()
+    Preemption.objects.create(
+        job=job, attempt=job.attempt, claimant=claimant, why="priority", decided_at=after(390)
+    )
+    stop(job, towards=JobState.QUEUED, at=after(390), reason="told to", stopping_for=claimant)
+    return job
+
+
+def test_a_job_that_finishes_before_its_stop_reaches_it_was_not_preempted(world):
+    job = being_preempted(world)
+
+    world.say(job, "succeeded", at=after(400))
+
+    job.refresh_from_db()
+    assert (job.state, job.preemptions.count()) == ("succeeded", 0)
+
+
+def test_a_job_that_is_cancelled_while_it_makes_room_has_made_it_all_the_same(world):
+    job = being_preempted(world)
+    cancel_job(job, by=world.researcher, at=after(395))
+
+    world.say(job, "failed", ended_at=after(400), exit_code=None, at=after(400))
+
+    job.refresh_from_db()
+    assert (job.state, job.preemptions.get().gone_at) == ("cancelled", after(400))
+    assert preemption_texts(job) == ()
+
+
+def test_a_member_that_has_done_its_work_holds_no_checkpoint_back(world):
+    job = world.running(members=2)
+    saved(world, job, 300, rank=0)
+    saved(world, job, 300, rank=1)
+    world.say(job, "succeeded", rank=1, checkpoint_at=after(300), at=after(400))
+
+    saved(world, job, 600, rank=0)
+
+    assert Job.objects.get(pk=job.pk).checkpoint_at == after(600)
