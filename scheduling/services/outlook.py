@@ -40,6 +40,7 @@ SHARE = 10  # looking ahead takes at most this part of the time: one in ten
 FEWEST_CYCLES, MOST_CYCLES = 5, 60
 PAST_JOBS = 1000  # that ended last: what is known of how long jobs run
 FEWEST = 20  # so many ended jobs say how long the next one runs
+RECORD_SIZE = 100  # estimates that turned out last
 MINUTE = 60
 
 # Reasons that more room would not end; where one of them stands, time alone does not help.
@@ -86,7 +87,8 @@ def look_ahead(cluster: Cluster, *, at: datetime) -> int:
             policy = policy_in_force(cluster)
             snapshot = _in_order(snapshots.take(cluster, at=at, policy=policy), cluster)
             past = _past(cluster, snapshot)
-        told = _write(snapshot, _forecast(snapshot, policy, past), past, at=at)
+        found = _forecast(snapshot, policy, past)
+        told = _write(snapshot, found, past, percent=_percent(cluster), at=at)
         cache.set(_resting(cluster), 1, timeout=SHARE * (time.perf_counter() - began))
     return told
 
@@ -150,13 +152,25 @@ def _forecast(snapshot: Snapshot, policy: Policy, past: Past) -> Forecast:
     return forecast(few, policy, past, replace(usual, cycles=cycles))
 
 
+def _percent(cluster: Cluster) -> int:
+    """How likely a range holds: as many as did, once there is a record; before, by the formula.
+
+    The formula knows nothing of jobs that are submitted later, nor of the time that starts take.
+    """
+    settled = StartEstimate.objects.filter(job__cluster=cluster, held__isnull=False)
+    held = list(settled.order_by("-settled_at").values_list("held", flat=True)[:RECORD_SIZE])
+    return 100 * sum(held) // len(held) if len(held) >= FEWEST else odds(Effort().runs)
+
+
 @transaction.atomic
-def _write(snapshot: Snapshot, found: Forecast, past: Past, *, at: datetime) -> int:
+def _write(snapshot: Snapshot, found: Forecast, past: Past, *, percent: int, at: datetime) -> int:
     """One row for each of the jobs looked at; the jobs behind them are told that they are not."""
     deep = Effort().depth
     looked_at = [job.id for job in snapshot.pending[:deep]]
     waiting = Job.objects.waiting().filter(pk__in=looked_at).only("pk", "attempt", "reason")
     rows = [_estimate(job, found, past, at=at) for job in waiting]
+    for row in rows:
+        row.percent = 0 if row.latest is None else percent
     StartEstimate.objects.bulk_create(
         rows,
         update_conflicts=True,
@@ -185,7 +199,6 @@ def _estimate(job: Job, found: Forecast, past: Past, *, at: datetime) -> StartEs
         row.unknown = Unknown.KEPT_BACK
     elif span is not None:
         row.earliest, row.latest = _minute(span.earliest), _minute(span.latest + MINUTE - 1)
-        row.percent = odds(Effort().runs)
     else:
         earliest = found.earliest.get(job.pk)
         row.earliest = None if earliest is None else _minute(earliest)

@@ -8,7 +8,7 @@ inside the range of n runs with a probability of (n - 1) / (n + 1).
 Nobody is stopped for anybody in these runs, and nobody submits anything new.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -25,7 +25,8 @@ from scheduling.engine.snapshot import Snapshot
 WHOLE: Final = 1000
 MINUTE: Final = 60
 GRAIN: Final = 20
-"""Ends are looked at together that lie within a minute, or a 20th of the time to them."""
+"""Ends are looked at together that lie within a minute, or a 20th of the time to them, and as many
+as let all that runs end within the cycles of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,25 +127,30 @@ class _Run:
     def starts(self, cycles: int) -> Iterator[tuple[int, Span]]:
         """(job, when it starts) in the order of the starts, over so many cycles."""
         course = self._course
+        at_once = -(-len(course.running) // max(1, cycles - 1))  # the first cycle is now
         for _ in range(cycles):
             plan = plan_cycle(course.snapshot(self._now), self._policy)
             course.start(plan.starts, self._now)
             for start in plan.starts:
                 self._ends[start.job] = self._gone(course.running[start.job])
                 yield start.job, Span(self._first, self._now)
-            if not course.pending or not self._go_on():
+            if not course.pending or not self._go_on(at_once):
                 self.is_over = True
                 return
 
-    def _go_on(self) -> bool:
-        """Let time pass until something ends or may start; False if nothing ever does."""
+    def _go_on(self, at_once: int) -> bool:
+        """Let time pass until something ends or may start; False if nothing ever does.
+
+        at_once: so many ends at least are taken together.
+        """
         waits = [job.not_before or 0 for job in self._course.pending.values()]
-        later = [at for at in (*self._ends.values(), *waits) if self._now < at < NEVER]
+        later = sorted(at for at in (*self._ends.values(), *waits) if self._now < at < NEVER)
         if not later:
             return False
-        first = min(later)
+        first = later[0]
         grain = max(MINUTE, (first - self._now) // GRAIN)
-        instant = max(at for at in later if at < first + grain)
+        together = max(at_once, bisect_left(later, first + grain))
+        instant = later[: max(1, together)][-1]
         over = [job for job, end in self._ends.items() if end <= instant]
         for job in over:
             del self._ends[job]

@@ -65,6 +65,19 @@ def test_a_start_is_expected_when_room_comes_by_what_jobs_used_before(world, pas
     assert (row.first_at, row.first_earliest, row.first_latest) == (T0, after(1800), after(1860))
 
 
+def test_the_odds_are_those_of_the_record_once_there_is_one(world, past):
+    world.running(members=2, walltime_seconds=HOUR)
+    job = world.submit(walltime_seconds=HOUR)
+    world.plan()
+    for number in range(20):
+        ended = JobFactory(cluster=world.cluster, state=JobState.SUCCEEDED)
+        StartEstimateFactory(job=ended, held=number < 13, settled_at=T0)
+
+    look_ahead(world.cluster, at=T0)
+
+    assert job.estimates.get().percent == 65
+
+
 def test_nothing_is_expected_before_anything_has_ended(world):
     world.running(members=2, walltime_seconds=HOUR)
     job = world.submit(walltime_seconds=HOUR)

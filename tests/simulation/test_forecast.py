@@ -114,6 +114,14 @@ def test_what_lies_beyond_the_effort_is_cut_off():
     assert (len(found.spans), found.is_cut) == (2, True)
 
 
+def test_few_cycles_take_larger_steps_and_say_so_with_wider_ranges():
+    runs = "".join(f"run r{n} 1x1 on 1@n1 limit={n}0m\n" for n in range(1, 9))
+    text = "node n1 8xA100\n" + runs + "job J 1x8 walltime=30m"
+
+    assert told(text)[0] == {"J": (80, 80)}
+    assert told(text, effort=Effort(cycles=3))[0] == {"J": (50, 80)}
+
+
 def test_the_same_snapshot_gets_the_same_forecast():
     text = ONE_NODE + "job J 1x8 walltime=30m\njob K 1x8 walltime=90m"
     past = Past(anybody=tuple(range(1, 1000)))
