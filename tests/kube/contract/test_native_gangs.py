@@ -26,9 +26,10 @@ def gang(kube, pod):
 
 
 @pytest.fixture
-def more_room(control_plane):
-    """Makes a third node, which goes after the test."""
+def more_room(kube, control_plane):
+    """Makes a third node, which goes after the test, and after the pods on it."""
     yield lambda: control_plane.add_nodes(ROOM)
+    kube.empty()
     control_plane.remove_nodes(ROOM)
 
 
