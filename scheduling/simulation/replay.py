@@ -1,10 +1,9 @@
 """A stream of jobs through the engine itself, on nodes of equal GPUs.
 
-Without quotas nobody is ever stopped. With them, all tenants are in one cohort and lend all; the
-cohort has as much again of its own, so that only room limits what they borrow: whoever stays inside
-its quota takes back what it lent. A job that is stopped is gone at once, waits again with its
-submit time, and goes on from its last checkpoint; checkpoints are taken at every
-`Policy.checkpoint_interval` of a run, and cost nothing.
+Without quotas nobody is ever stopped. With them, all tenants are in one cohort, lend all and borrow
+all: whoever stays inside its quota takes back what it lent. A job that is stopped is gone at once,
+waits again with its submit time, and goes on from its last checkpoint; checkpoints are taken at
+every `Policy.checkpoint_interval` of a run, and cost nothing.
 
 On one node a cycle in which nobody could take anything back decides as a pool does, and is spared
 the engine: `run_engine(..., spare=False)` plans every one, to the same end.
@@ -276,7 +275,7 @@ class _Replay:
             flavors=1,
             limited=[True] * (tenants + 1),
             parent=[tenants] * tenants + [-1],
-            nominal=_column([*self._nominal, self._site.gpus]) * PARTS_PER_GPU,
+            nominal=_column([*self._nominal, 0]) * PARTS_PER_GPU,
             usage=self._used * PARTS_PER_GPU,
         )
 
