@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from scheduling.engine.advice import Aid, Effect, Suggestion, largest, suggestions
 from scheduling.engine.cycle import plan_cycle, verdict_on
-from scheduling.engine.explain import ChangeKind
+from scheduling.engine.explain import Change, ChangeKind, with_change
 from scheduling.engine.plan import Hold, Start
 from scheduling.engine.policy import Policy
 from scheduling.engine.scenario import read_scenario
@@ -133,3 +133,15 @@ def test_one_verdict_alone_is_the_one_of_the_plan(snapshot):
         assert verdict_on(snapshot, policy, verdict.job) == verdict
     for start in plan.of(Start):
         assert isinstance(verdict_on(snapshot, policy, start.job), Start)
+
+
+@settings(deadline=None, max_examples=40)
+@given(snapshots())
+def test_each_change_that_is_said_to_start_a_job_starts_it_in_the_whole_plan(snapshot):
+    policy = Policy()
+    for hold in plan_cycle(snapshot, policy).of(Hold):
+        for told in suggestions(snapshot, policy, hold.job):
+            if told.kind in set(Aid) or told.effect != NOW:
+                continue
+            changed = with_change(snapshot, hold.job, Change(told.kind, told.value))
+            assert hold.job in {start.job for start in plan_cycle(changed, policy).starts}
