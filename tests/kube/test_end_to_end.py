@@ -240,3 +240,26 @@ def test_a_worker_that_dies_between_two_gates_is_followed_by_one_that_goes_on(st
     assert len(opened) == 1
     assert nodes_of(stage, job) == planned(job)
     assert job.attempt == 1
+
+
+def tell_kubelets(stage, plane, job, does):
+    """Have the kubelets of the job's pods do as told; see tests/kube/controlplane/kubelets.py."""
+    told = {"metadata": {"annotations": {kubelets.DOES: does}}}
+    for pod in stage.gateway.members():
+        if pod.job == job.public_id:
+            path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod_name}"
+            plane.api.patch(path, told, kind="merge")
+
+
+def test_a_gang_that_its_nodes_refuse_is_placed_again_and_has_not_failed(
+    stage, submit, control_plane
+):
+    job = submit(2, **{kubelets.DOES: "waits"})
+    stage.until(lambda: nodes_of(stage, job) == planned(job) != [])
+
+    tell_kubelets(stage, control_plane, job, "rejects")
+
+    stage.until(lambda: Job.objects.get(pk=job.pk).attempt == 2)
+    stage.until(lambda: nodes_of(stage, job) == planned(job))
+    tell_kubelets(stage, control_plane, job, "runs")
+    stage.until(lambda: state_of(job) == "running")
