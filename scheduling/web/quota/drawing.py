@@ -10,6 +10,7 @@ TOP, GROUND = 8, 112  # of the picture, in pixels from above; its days are writt
 LEAST_DAYS, MOST_DAYS = 120, 400
 AFTER = timedelta(days=14)  # shown behind the end of what is looked at
 MOST_LABELS = 6
+ROOM = 85  # hundredths of the width: a label further right would be cut off on a phone
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +59,21 @@ class Picture:
     @property
     def free(self) -> int:
         """GPUs free on the tightest day, before the request is granted."""
-        return self.calendar.free_on(self.tightest) if self.tightest else 0
+        return max(0, self._balance)
 
     @property
     def left(self) -> int:
-        return self.free - self.asked
+        """The same, after it."""
+        return max(0, self._balance - self.asked)
 
     @property
     def short(self) -> int:
-        """GPUs that are lacking on the tightest day."""
-        return max(0, -self.left)
+        """GPUs that are lacking then."""
+        return max(0, self.asked - self._balance)
+
+    @property
+    def _balance(self) -> int:
+        return self.calendar.free_on(self.tightest) if self.tightest else 0
 
 
 def draw(calendar: Calendar, today: date, terms: QuotaTerms | None = None) -> Picture:
@@ -95,7 +101,7 @@ def draw(calendar: Calendar, today: date, terms: QuotaTerms | None = None) -> Pi
     return Picture(
         calendar=calendar,
         blocks=tuple(blocks),
-        labels=tuple(Label(x(day), day) for day in _label_days(today, last)),
+        labels=tuple(Label(x(day), day) for day in _label_days(today, last) if x(day) < ROOM),
         stretches=stretches,
         capacity_y=y(calendar.installed),
         asked=terms.gpus if terms else 0,

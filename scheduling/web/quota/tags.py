@@ -78,9 +78,9 @@ def _granted(request: QuotaRequest) -> str:
                 "Ended on %(last)s: its %(gpus)d %(flavor)s are no longer guaranteed. Until "
                 "%(closes)s they may still be borrowed while nobody else needs them."
             )
-        case RequestState.EXPIRING:
+        case RequestState.EXPIRING if not grant.not_renewable_because:
             said = _("%(gpus)d %(flavor)s are guaranteed until %(last)s. Renew it, or let it end.")
-        case RequestState.ACTIVE:
+        case RequestState.ACTIVE | RequestState.EXPIRING:
             said = _("%(gpus)d %(flavor)s are guaranteed until %(last)s.")
         case _other:
             said = _("Granted: %(gpus)d %(flavor)s are guaranteed from %(first)s to %(last)s.")

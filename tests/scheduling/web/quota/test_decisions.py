@@ -125,7 +125,7 @@ def test_a_picture_says_the_same_as_its_rows(scene, ask):
         (20, 24, 8, 8),
     ]
     assert [block.kind for block in picture.blocks] == ["promised", "promised", "asked", "promised"]
-    assert (picture.free, picture.left, picture.short) == (8, -2, 2)
+    assert (picture.free, picture.left, picture.short) == (8, 0, 2)
     assert picture.tightest == DAY + timedelta(days=10)
     asked = picture.blocks[2]
     assert asked.y < picture.capacity_y < asked.y + asked.height  # it sticks out above what is
