@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from scheduling.engine.arrays import UNLIMITED
 from scheduling.engine.charge import charges
 from scheduling.engine.dependencies import Dependencies
 from scheduling.engine.desk import Desk
@@ -112,16 +113,18 @@ class _Cycle:
 
     def decide(self, job: PendingJob) -> None:
         """Add the verdict on `job`."""
-        why = self._barred(job) or self.doctor.impossible(job)
+        why = self._barred(job)
+        blocker = self._strict_blocker(job) if self._is_strict else None
+        answer = None if why or blocker else self._answer_of_its_like(job)
+        if answer is not None:
+            self._hold_in_turn(job, answer)
+            return
+        why = why or self.doctor.impossible(job)
         if why is not None:
             self._hold(job, why)
             return
-        blocker = self._strict_blocker(job) if self._is_strict else None
-        answer = None if blocker else self._answer_of_its_like(job)
-        members = None if blocker or answer else self.placer.find(job)
-        if answer is not None:
-            self._hold_in_turn(job, answer)
-        elif members is not None:
+        members = None if blocker else self.placer.find(job)
+        if members is not None:
             self._start(job, members)
         elif blocker is not None or not self._make_room(job):
             self._wait(job, blocker)
@@ -142,8 +145,8 @@ class _Cycle:
         desk = self.desk
         gangs = [
             Gang(job, job.members, end_of(job, desk.policy, desk.at))
-            for job in desk.running.values()
-            if job.is_elastic and job.id not in desk.changed
+            for job in desk.elastic
+            if job.id in desk.running and job.id not in desk.changed
         ]
         for job_id, index in self._started.items():
             start = desk.decisions[index]
@@ -306,7 +309,10 @@ class _Cycle:
 
     def _is_like_others(self, job: PendingJob) -> bool:
         """Whether any job with the same `_likeness` would be told the same."""
-        if self._answers_at != self.desk.version or job.id in self.desk.kept:
+        desk = self.desk
+        if self._answers_at != desk.version or job.id in desk.kept:
+            return False
+        if desk.budget[job.tenant] < UNLIMITED:
             return False
         return self._may_make_room or self.placer.is_out_of_question(job)
 

@@ -1,6 +1,7 @@
 """The state of a cycle: what has been decided so far, and what is left for those who come later."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -23,7 +24,7 @@ from scheduling.engine.ledger import Ledger
 from scheduling.engine.memory import Memory
 from scheduling.engine.plan import Decision, Reserve
 from scheduling.engine.policy import Packing, Policy
-from scheduling.engine.promises import Promise, Promises
+from scheduling.engine.promises import Promise, Promises, nodes_of
 from scheduling.engine.quota import AnyBooks, Books, Tighter
 from scheduling.engine.snapshot import Block, HeldDevices, Snapshot
 from scheduling.engine.worth import Expectation
@@ -37,6 +38,7 @@ class Desk:
     ledger: free now and kept for nobody. soon: free once all that is stopping is gone, less what is
     kept. books, soon_books: usage of quota now, and then. kept: members kept for waiting jobs.
     version grows with every change, `roomier` whenever room came free that was not before.
+    elastic: jobs that were running at the start and may have more members than they need.
     changed: running jobs that already have a decision; recut: GPUs that get another layout.
     """
 
@@ -53,11 +55,14 @@ class Desk:
         self.fleet.dearness = _dearness(self.fleet, snapshot, policy)
         self.decisions = []
         self.version = 0
+        self._reserved: Counter[int] = Counter()
+        self._reserved_at = 0
         self.roomier = 0
         self.reserved = {}
         self.budget: list[int] = snapshot.tenant_budget.tolist()
         self._pending = {job.id: job for job in snapshot.pending}
         self.running = {job.id: job for job in snapshot.running if not job.stopping}
+        self.elastic = [job for job in self.running.values() if job.is_elastic]
         self.changed: set[int] = set()
         self.recut: set[int] = set()
         self.leaving: dict[int, list[PlacedMember]] = {}
@@ -206,6 +211,23 @@ class Desk:
         self.promises.add(promise, free_at_start)
         self.version += 1
 
+    def move_promises(self, moved: Promises) -> None:
+        """Put promises in other places."""
+        self.promises = moved
+        self.version += 1
+
+    def reservations(self) -> Counter[int]:
+        """How many jobs have a place promised in each flavor."""
+        if self._reserved_at != self.version:
+            self._reserved_at, self._reserved = self.version, self._count_reserved()
+        return self._reserved
+
+    def _count_reserved(self) -> Counter[int]:
+        flavor = self.snapshot.node_flavor
+        owned = [promise for promise in self.promises.all if promise.owner is not None]
+        queues = [np.unique(flavor[nodes_of([own], self.fleet.nodes)]) for own in owned]
+        return Counter(own for queue in queues for own in queue.tolist())
+
     def keep(self, job: PendingJob, members: tuple[PlacedMember, ...], until: int) -> None:
         """Keep a whole planned placement for a waiting job: what is free of it, and the rest."""
         self.unkeep(job)
@@ -248,15 +270,15 @@ class Desk:
         """Jobs on their way out that still hold devices, or else nodes, of these members."""
         nodes = {member.node for member in members}
         devices = {device for member in members for device in _devices(member)}
-        on_devices = [
-            job_id
-            for job_id, own in self.leaving.items()
-            if devices & {device for member in own for device in _devices(member)}
-        ]
         on_nodes = [
             job_id
             for job_id, own in self.leaving.items()
-            if nodes & {member.node for member in own}
+            if any(member.node in nodes for member in own)
+        ]
+        on_devices = [
+            job_id
+            for job_id in on_nodes
+            if any(not devices.isdisjoint(_devices(own)) for own in self.leaving[job_id])
         ]
         return tuple(sorted(on_devices or on_nodes or self.leaving))
 

@@ -204,11 +204,19 @@ class _Requests:
 
 def _requests(fleet: Fleet, stays: Sequence[Stay]) -> tuple[_Requests, IntArray]:
     """The requests of all groups, and for each member the row of its own."""
-    rows: dict[Request, int] = {}
+    row_of: dict[int, int] = {}  # by identity, which is quick: as a rule equal ones are one object
+    rows: list[Request] = []
     own: list[int] = []
     for stay in stays:
-        groups = [rows.setdefault(group.request, len(rows)) for group in stay.job.groups]
-        own += [groups[member.group] for member in stay.members]
+        for group in stay.job.groups:
+            if id(group.request) not in row_of:
+                row_of[id(group.request)] = len(rows)
+                rows.append(group.request)
+        kinds = [row_of[id(group.request)] for group in stay.job.groups]
+        if len(kinds) == 1:
+            own += kinds * len(stay.members)
+        else:
+            own += [kinds[member.group] for member in stay.members]
     nothing = np.zeros(len(fleet.snapshot.resources), dtype=np.int64)
     vectors = [fleet.vector(request) for request in rows]
     needs = [nothing if vector is None else vector for vector in vectors]
@@ -230,8 +238,10 @@ def _held(request: Request) -> tuple[int, int, int]:
 
 def _flat(devices: Sequence[tuple[int, ...]]) -> tuple[IntArray, IntArray]:
     """All devices one after the other, and whose each is."""
-    lengths = np.array([len(own) for own in devices], dtype=np.int64)
     flat = np.array(list(chain.from_iterable(devices)), dtype=np.int64)
+    if not len(flat):
+        return flat, flat
+    lengths = np.array(list(map(len, devices)), dtype=np.int64)
     return flat, np.repeat(np.arange(len(devices)), lengths)
 
 

@@ -61,7 +61,7 @@ class RoomMaker:
         self._victims: dict[int, Victim] = {}
         running = list(desk.running.values())
         self._elastic = sorted(
-            (job for job in running if job.is_elastic and surplus_members(job)),
+            (job for job in desk.elastic if surplus_members(job)),
             key=lambda job: (job.priority, -job.started_at, -job.id),
         )
         self._stoppable = [job for job in running if _may_be_stopped(desk, job)]

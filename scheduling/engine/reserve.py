@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from scheduling.engine.access import allowance, open_until, tiers
 from scheduling.engine.arrays import NEVER
 from scheduling.engine.charge import charges
@@ -141,7 +139,7 @@ def move_promises(desk: Desk, job: PendingJob, members: tuple[PlacedMember, ...]
         moved.add(new, ledger.amounts())
         decisions[owner.id] = reserve_decision(owner, old.start, placed)
     moved.give(amounts_of(desk.fleet, job, members), desk.until(job))
-    desk.promises = moved
+    desk.move_promises(moved)
     desk.reserved |= decisions
     return True
 
@@ -203,12 +201,5 @@ def _members_at(
 
 def count_reserved(desk: Desk, flavors: tuple[int, ...]) -> int:
     """Reservations of jobs so far in the flavor, of these, that has the most."""
-    most = 0
-    if not desk.promises.all:
-        return most
-    node_flavor = desk.snapshot.node_flavor
-    owned = [promise for promise in desk.promises.all if promise.owner is not None]
-    queues = [np.unique(node_flavor[promise.amounts.any(axis=0)]) for promise in owned]
-    for flavor in flavors:
-        most = max(most, sum(flavor in queue for queue in queues))
-    return most
+    reserved = desk.reservations()
+    return max((reserved[flavor] for flavor in flavors), default=0)
