@@ -8,7 +8,9 @@ from portal.core.api.fields import NamedField
 from portal.core.api.queries import StrictSerializer
 from scheduling.api.wishes import WishesSerializer, wishes_of
 from scheduling.services.requests import GroupRequest, JobRequest
+from tenants.api.fields import TenantField
 from tenants.models import PriorityClass, Tenant
+from topology.api.fields import ClusterField, only_cluster
 from topology.models import Cluster, ResourceFlavor
 from topology.reports.flavors import flavors_called
 
@@ -22,18 +24,6 @@ _SIZE = (
     "cpu_milli",
     "memory_mib",
 )
-
-
-class TenantField(NamedField):
-    """A tenant of the caller's: another one gives the answer of one that does not exist."""
-
-    def rows(self) -> QuerySet[Tenant]:
-        return Tenant.objects.visible_to(self.context["request"].user)
-
-
-class ClusterField(NamedField):
-    def rows(self) -> QuerySet[Cluster]:
-        return Cluster.objects.all()
 
 
 class PriorityField(NamedField):
@@ -102,7 +92,7 @@ class SubmitJobSerializer(SizeSerializer, WishesSerializer):
         if "groups" in attrs and said:
             message = _("Say this in each of the groups, or leave the groups out.")
             raise serializers.ValidationError(dict.fromkeys(said, message), code="contradiction")
-        attrs["cluster"] = attrs.get("cluster") or _only_cluster()
+        attrs["cluster"] = attrs.get("cluster") or only_cluster()
         attrs["flavors"] = _flavors(attrs["cluster"], attrs.get("gpu"))
         return attrs
 
@@ -131,14 +121,6 @@ def _group(said: dict[str, Any]) -> GroupRequest:
     """The group; without `members` it has as many as it may start with."""
     members = said.get("members", said.get("min_member", said.get("max_member", 1)))
     return GroupRequest(**{**said, "members": members})
-
-
-def _only_cluster() -> Cluster:
-    clusters = list(Cluster.objects.all()[:2])
-    if len(clusters) != 1:
-        message = _("Name the cluster: there is not exactly one.")
-        raise serializers.ValidationError({"cluster": message}, code="required")
-    return clusters[0]
 
 
 def _flavors(cluster: Cluster, gpu: dict[str, Any] | None) -> tuple[ResourceFlavor, ...]:

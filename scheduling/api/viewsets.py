@@ -2,7 +2,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from portal.core import clock
 from portal.core.api.doors import Listing, Reading
-from portal.core.api.idempotency import once
+from portal.core.api.idempotency import IDEMPOTENCY_KEY, once
 from portal.core.api.queries import ListQuery, OneQuery
 from scheduling.api.serializers import (
     ExplanationSerializer,
@@ -32,12 +32,6 @@ from scheduling.states import JobState
 
 ORDERS = ("submitted_at", "-submitted_at", "priority", "-priority", "name", "-name")
 RETRY_AFTER = "2"  # seconds: what would help is looked for meanwhile
-IDEMPOTENCY_KEY = OpenApiParameter(
-    "Idempotency-Key",
-    str,
-    OpenApiParameter.HEADER,
-    description="Up to 255 characters; the same key gets the same answer for 24 hours.",
-)
 
 
 class JobQuery(ListQuery):

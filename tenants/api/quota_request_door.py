@@ -3,14 +3,14 @@ from typing import Any
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.core.api.doors import Listing, Reading
-from portal.core.api.idempotency import once
+from portal.core.api.idempotency import IDEMPOTENCY_KEY, once
 from portal.core.api.queries import ListQuery
 from tenants.api.quota_requests import (
     ApproveSerializer,
@@ -30,13 +30,6 @@ from tenants.services import quota_decisions as operators_do
 from tenants.services import quota_requests as tenants_do
 from tenants.services.quota_decisions import Decider
 from tenants.states import RequestState
-
-IDEMPOTENCY_KEY = OpenApiParameter(
-    "Idempotency-Key",
-    str,
-    OpenApiParameter.HEADER,
-    description="Up to 255 characters; the same key gets the same answer for 24 hours.",
-)
 
 
 class QuotaRequestQuery(ListQuery):

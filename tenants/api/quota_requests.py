@@ -2,34 +2,22 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from portal.core.api.fields import NamedField
 from portal.core.api.queries import StrictSerializer
-from tenants.models import QuotaGrant, QuotaRequest, QuotaRequestEvent, Tenant
+from tenants.api.fields import TenantField
+from tenants.models import QuotaGrant, QuotaRequest, QuotaRequestEvent
 from tenants.services.quota_decisions import Offer
 from tenants.services.quota_requests import QuotaWish
 from tenants.states import RequestState
+from topology.api.fields import ClusterField, only_cluster
 from topology.models import Cluster, ResourceFlavor
 from topology.reports.flavors import flavors_called
 
 LARGEST = 2**31 - 1
 LONGEST_TEXT = 8000
-
-
-class TenantField(NamedField):
-    """A tenant of the caller's: another one gives the answer of one that does not exist."""
-
-    def rows(self) -> QuerySet[Tenant]:
-        return Tenant.objects.visible_to(self.context["request"].user)
-
-
-class ClusterField(NamedField):
-    def rows(self) -> QuerySet[Cluster]:
-        return Cluster.objects.all()
 
 
 class GrantSerializer(serializers.ModelSerializer[QuotaGrant]):
@@ -159,7 +147,7 @@ class WriteQuotaRequestSerializer(TermsSerializer):
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        attrs["cluster"] = attrs.get("cluster") or _only_cluster()
+        attrs["cluster"] = attrs.get("cluster") or only_cluster()
         attrs["flavor"] = one_flavor(attrs["cluster"], attrs.get("flavor"))
         attrs["replaces"] = self._replaced(attrs.get("replaces"))
         return attrs
@@ -291,11 +279,3 @@ def one_flavor(cluster: Cluster, name: str | None) -> ResourceFlavor | None:
         message = _("Name one GPU model; there are: %(known)s.") % {"known": known or "-"}
         raise serializers.ValidationError({"flavor": message}, code="does_not_exist")
     return found[0]
-
-
-def _only_cluster() -> Cluster:
-    clusters = list(Cluster.objects.all()[:2])
-    if len(clusters) != 1:
-        message = _("Name the cluster: there is not exactly one.")
-        raise serializers.ValidationError({"cluster": message}, code="required")
-    return clusters[0]

@@ -15,6 +15,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -27,6 +28,12 @@ KEPT_FOR = timedelta(hours=24)
 ABANDONED_AFTER = timedelta(minutes=2)  # longer than any request may run
 LONGEST_KEY = 255
 _REPLAYED_HEADERS = ("Location", "ETag")
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    str,
+    OpenApiParameter.HEADER,
+    description="Up to 255 characters; the same key gets the same answer for 24 hours.",
+)
 
 
 class StillRunning(Conflict):
