@@ -64,8 +64,9 @@ class Job(models.Model):
     patience_seconds = models.PositiveIntegerField(null=True, blank=True)
     needs_island = models.BooleanField(default=False)
     grace_seconds = models.PositiveIntegerField(null=True, blank=True)  # to save its work
-    checkpoint_at = models.DateTimeField(null=True, blank=True)  # last complete one, any attempt
-    saved_seconds = models.PositiveIntegerField(default=0)  # of run time, by earlier attempts
+    # Of the last complete checkpoint of any attempt; and run time that earlier attempts saved.
+    checkpoint_at = models.DateTimeField(null=True, blank=True)
+    saved_seconds = models.PositiveIntegerField(default=0)
     preempted_count = models.PositiveSmallIntegerField(default=0)
     losses_in_a_row = models.PositiveSmallIntegerField(
         default=0

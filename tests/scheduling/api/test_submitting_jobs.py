@@ -24,6 +24,9 @@ NO_WISHES = {
     "standby": False,
     "not_before": None,
     "grace_seconds": None,
+    "checkpoint_at": None,
+    "saved_seconds": 0,
+    "preempted_count": 0,
     "min_total": None,
 }
 
