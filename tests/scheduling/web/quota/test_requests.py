@@ -96,6 +96,13 @@ def test_beside_the_form_stand_what_is_free_and_the_tenants_record(as_person, sc
     assert "Up to 2 L40S for 30 days, once per tenant" in shown
 
 
+def test_the_form_asks_again_with_its_days_alone(as_person):
+    """A justification of thousands of characters has no room in an address."""
+    page = as_person("mei").get("/quota/requests/new/").content.decode()
+
+    assert 'hx-params="tenant,cluster,starts_on,ends_on"' in page
+
+
 def test_other_days_are_answered_with_what_is_free_then(as_person, scene, ask):
     granted = ask(gpus=8, starts_on=DAY + timedelta(days=30))
     QuotaRequest.objects.filter(pk=granted.pk).update(state="scheduled")
