@@ -1,5 +1,6 @@
 import pytest
 
+from scheduling.management.commands.watch_cluster import take_in
 from scheduling.models import Job, Member, Placement
 from scheduling.services.lifecycle import cancel_job, stop
 from scheduling.services.settling import settle
@@ -196,6 +197,16 @@ def test_a_pod_that_is_not_listed_is_gone(world):
     world.tell(listed(world, there), at=after(40))
 
     assert phases(job) == ["running", "gone"]
+
+
+def test_a_list_is_taken_in_job_by_job(world):
+    job, broken = world.running(), world.running()
+    Job.objects.filter(pk=broken.pk).update(state=JobState.STOPPING, stopping_to="nowhere")
+    stop(job, towards=JobState.CANCELLED, at=after(30), reason="cancelled")
+
+    take_in(world.cluster, listed(world))
+
+    assert [state_of(own) for own in (job, broken)] == ["cancelled", "stopping"]
 
 
 def test_a_pod_newer_than_the_list_is_not_taken_for_gone(world):

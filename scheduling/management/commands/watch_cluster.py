@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from portal.core import clock
@@ -136,10 +136,12 @@ class Watcher(threading.Thread):
 
 
 def take_in(cluster: Cluster, seen: Seen) -> None:
-    """Write down one report. One that cannot be is logged: the others must not wait for it."""
+    """Write down one report. One that cannot be is logged: the others must not wait for it.
+
+    Whoever writes it down opens the transactions, so that one report may need several.
+    """
     try:
-        with transaction.atomic():
-            _dispatch(cluster, seen)
+        _dispatch(cluster, seen)
     except AWAY:
         raise
     except Exception:  # a report of one thing must not stop those of all others
