@@ -63,7 +63,7 @@ def _follow_on(job: Job, decision: Grow) -> bool:
 @transaction.atomic
 def shrink(decision: Shrink, snapshot: Snapshot, *, at: datetime) -> bool:
     """Have the highest ranks of a running gang leave; False when it changed since the snapshot."""
-    job = _running(decision.job)
+    job = _running_with_members(decision.job)
     wanted = {(member.group, member.rank) for member in decision.members}
     staying = [] if job is None else _staying(job)
     leaving = [member for member in staying if (member.group.index, member.rank) in wanted]
@@ -79,7 +79,7 @@ def shrink(decision: Shrink, snapshot: Snapshot, *, at: datetime) -> bool:
 @transaction.atomic
 def take_back_late(job: Job, late: Iterable[Member], *, at: datetime) -> bool:
     """Have members leave again that did not get onto their nodes in time, and those above them."""
-    current = _running(job.pk)
+    current = _running_with_members(job.pk)
     lowest: dict[int, int] = {}
     for member in late:
         lowest[member.group_id] = min(member.rank, lowest.get(member.group_id, member.rank))
@@ -95,6 +95,17 @@ def take_back_late(job: Job, late: Iterable[Member], *, at: datetime) -> bool:
 
 def _running(job_id: int) -> Job | None:
     return Job.objects.select_for_update().filter(pk=job_id, state=JobState.RUNNING).first()
+
+
+def _running_with_members(job_id: int) -> Job | None:
+    """As `_running`, with its members, which are locked first.
+
+    Observation writes a member down and then settles its job: whoever changes both locks them in
+    that order, or each would wait for the other.
+    """
+    members = Member.objects.select_for_update().filter(job=job_id).exclude(phase__in=ENDED_PHASES)
+    list(members.order_by("pk").values_list("pk"))
+    return _running(job_id)
 
 
 def _staying(job: Job) -> list[Member]:

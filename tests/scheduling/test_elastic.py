@@ -1,6 +1,8 @@
 """Elastic gangs: decided by the engine, written down, and carried out in the cluster."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from scheduling.engine.cycle import plan_cycle
 from scheduling.models import Job, Member
@@ -81,6 +83,19 @@ def test_surplus_members_make_room_before_anybody_is_stopped(world, crowded):
     assert [state_of(own) for own in (job, claimant)] == ["running", "starting"]
     assert Job.objects.get(pk=job.pk).stopping_for is None
     assert len(held_gpus()) == len(set(held_gpus())) == 16
+
+
+def test_members_are_locked_before_their_job_as_their_reports_lock_them(world, crowded):
+    world.submit(gpus=2, at=after(50))
+
+    with CaptureQueriesContext(connection) as queries:
+        world.plan(at=after(50))
+
+    locks = [query["sql"] for query in queries if "FOR UPDATE" in query["sql"]]
+    assert [lock.split(" FROM ")[1].split()[0] for lock in locks] == [
+        '"scheduling_member"',
+        '"scheduling_job"',
+    ]
 
 
 def test_a_member_that_leaves_has_a_placement_of_its_own_that_ends_with_it(world, crowded):
