@@ -49,7 +49,7 @@ def easy():
         name="engine-seconds",
         value=seconds,
         of=of,
-        protocol="CPU seconds through plan_cycle at every event, once, one process, one core",
+        protocol="CPU seconds, a plan_cycle at every event while jobs wait, once, one core",
     )
 
 
