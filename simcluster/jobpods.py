@@ -19,6 +19,12 @@ def index_of(pod: Obj) -> int:
     return int(text) if text.isdecimal() else -1
 
 
+def index_failures(pod: Obj) -> int:
+    """How often the pod's index has failed before it."""
+    text = annotations_of(pod).get(INDEX_FAILURES, "0")
+    return int(text) if text.isdecimal() else 0
+
+
 def make_pod(world: World, job: Obj, *, index: int | None, failures: int = 0) -> Obj:
     """A new pod from the Job's template, not yet admitted."""
     template = clone(job["spec"]["template"])

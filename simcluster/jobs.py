@@ -1,24 +1,34 @@
 """The Job controller: Indexed and NonIndexed Jobs, suspended, resumed, counted and ended."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from simcluster import removal
 from simcluster.clock import seconds_of
-from simcluster.jobpods import index_of, is_indexed, make_pod, parse_ranges, ranges
+from simcluster.jobpods import index_failures, index_of, is_indexed, make_pod, parse_ranges, ranges
 from simcluster.jobpolicy import FAIL_INDEX, FAIL_JOB, IGNORE, judge
+from simcluster.jobround import (
+    BACKOFF_SECONDS,
+    ENDS,
+    Backoff,
+    Round,
+    is_complete,
+    is_over,
+    missing_indexes,
+    replacement_policy,
+    spare_last,
+    stage_of,
+    verdict_of_indexes,
+    wanted_pods,
+)
 from simcluster.objects import (
     JOB_FINALIZER,
     Obj,
     Stored,
     clone,
     controller_of,
-    gates_of,
     has_condition,
     is_deleting,
-    is_finished,
     name_of,
-    node_of,
     phase_of,
     set_condition,
     uid_of,
@@ -30,49 +40,9 @@ from simcluster.world import World
 
 RANK_JOB = 3
 _SOURCE = "job-controller"
-_BACKOFF_SECONDS, _BACKOFF_LIMIT_SECONDS = 10.0, 600.0
 _BACKGROUND = Removal(propagation="Background")
 
 MakePod = Callable[[Obj], Stored | None]
-
-
-@dataclass(slots=True)
-class Backoff:
-    """Failures since the last success, and when the last of them was."""
-
-    failures: int = 0
-    last_failed_at: float = 0.0
-
-    def wait_until(self) -> float:
-        if not self.failures:
-            return 0.0
-        delay = _BACKOFF_SECONDS * 2.0 ** min(self.failures - 1, 10)
-        return self.last_failed_at + min(delay, _BACKOFF_LIMIT_SECONDS)
-
-
-@dataclass(slots=True)
-class Round:
-    """One look at one Job: its pods, and the status that is being made."""
-
-    job: Stored
-    status: Obj
-    pods: list[Stored]
-    succeeded: set[int] = field(default_factory=set)
-    failed_indexes: set[int] = field(default_factory=set)
-    verdict: tuple[str, str] | None = None  # reason and message of a failure
-    new_failures: int = 0
-
-    @property
-    def spec(self) -> Obj:
-        return self.job["spec"]  # type: ignore[no-any-return]  # JSON
-
-    @property
-    def active(self) -> list[Stored]:
-        return [p for p in self.pods if not is_finished(p) and not is_deleting(p)]
-
-    @property
-    def terminating(self) -> int:
-        return sum(is_deleting(p) and not is_finished(p) for p in self.pods)
 
 
 class JobController:
@@ -118,7 +88,11 @@ class JobController:
 
     def _see_pod(self, event: Event, uid: str) -> None:
         """Look at once when pods come, end or go; a little later when they only become ready."""
-        if event.old is None or event.kind == "DELETED" or _stage(event.old) != _stage(event.obj):
+        if (
+            event.old is None
+            or event.kind == "DELETED"
+            or stage_of(event.old) != stage_of(event.obj)
+        ):
             self._look[uid] = None
         elif has_condition(event.old, "Ready") != has_condition(event.obj, "Ready"):
             self._soon[uid] = None
@@ -235,7 +209,6 @@ class JobController:
         if action == FAIL_INDEX or self._index_is_spent(look, pod):
             look.failed_indexes.add(index_of(pod))
         look.status["failed"] = look.status.get("failed", 0) + 1
-        look.new_failures += 1
         backoff = self._backoffs.setdefault(uid_of(look.job), Backoff())
         backoff.failures += 1
         backoff.last_failed_at = max(backoff.last_failed_at, self._ended_at(pod))
@@ -313,7 +286,7 @@ class JobController:
         wanted = 0 if look.spec.get("suspend") else wanted_pods(look)
         if look.spec.get("suspend") or len(active) > wanted:
             completions = look.spec.get("completions") or 0
-            spare = sorted(active, key=lambda p: (index_of(p) < completions, *_spare_last(p)))
+            spare = sorted(active, key=lambda p: (index_of(p) < completions, *spare_last(p)))
             for pod in spare[: len(active) - wanted]:
                 self._delete(look.job, pod)
         elif len(active) < wanted:
@@ -337,7 +310,7 @@ class JobController:
             made = self._make(make_pod(self._world, look.job, index=index, failures=failures))
             if made is None:
                 self._tell(look.job, "FailedCreate", "the API refused the pod", warn=True)
-                self._look_again(uid_of(look.job), self._world.clock.now() + _BACKOFF_SECONDS)
+                self._look_again(uid_of(look.job), self._world.clock.now() + BACKOFF_SECONDS)
                 return
             self._tell(look.job, "SuccessfulCreate", f"Created pod: {name_of(made)}")
 
@@ -391,7 +364,7 @@ class JobController:
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None or is_deleting(job):
             return
-        ends = [c["lastTransitionTime"] for c in job["status"]["conditions"] if c["type"] in _ENDS]
+        ends = [c["lastTransitionTime"] for c in job["status"]["conditions"] if c["type"] in ENDS]
         due = seconds_of(ends[0]) + ttl
         if due <= self._world.clock.now():
             removal.begin(self._world, JOBS, job, how=Removal(propagation="Foreground"))
@@ -412,80 +385,3 @@ class JobController:
 
     def _tell(self, job: Stored, reason: str, message: str, *, warn: bool = False) -> None:
         self._world.tell((JOBS, job), reason, message=message, source=_SOURCE, warn=warn)
-
-
-_ENDS = frozenset({"Complete", "Failed"})
-
-
-def _stage(pod: Obj) -> tuple[str, bool, bool]:
-    """What of a pod matters to its Job at once."""
-    counted = JOB_FINALIZER not in (pod["metadata"].get("finalizers") or [])
-    return phase_of(pod) if is_finished(pod) else "", is_deleting(pod), counted
-
-
-def is_over(job: Obj) -> bool:
-    """True for a Job that is Complete or Failed."""
-    return any(has_condition(job, kind) for kind in _ENDS)
-
-
-def replacement_policy(job: Obj) -> str:
-    """When a terminating pod is replaced: at once, or once it has failed."""
-    default = "Failed" if job["spec"].get("podFailurePolicy") else "TerminatingOrFailed"
-    return str(job["spec"].get("podReplacementPolicy") or default)
-
-
-def index_failures(pod: Obj) -> int:
-    text = (pod["metadata"].get("annotations") or {}).get(
-        "batch.kubernetes.io/job-index-failure-count", "0"
-    )
-    return int(text) if text.isdecimal() else 0
-
-
-def wanted_pods(look: Round) -> int:
-    """How many pods should be active now."""
-    parallelism = int(look.spec.get("parallelism", 1))
-    completions = look.spec.get("completions")
-    succeeded = int(look.status.get("succeeded", 0))
-    if completions is None:
-        return len(look.active) if succeeded else parallelism
-    left = int(completions) - succeeded - len(look.failed_indexes)
-    return max(0, min(parallelism, left))
-
-
-def missing_indexes(look: Round) -> list[int]:
-    """Indexes that are neither done, nor lost, nor being worked on; ascending."""
-    busy = {index_of(pod) for pod in look.active} | look.succeeded | look.failed_indexes
-    if replacement_policy(look.job) == "Failed":
-        busy |= {index_of(pod) for pod in look.pods if is_deleting(pod) and not is_finished(pod)}
-    return [index for index in range(look.spec["completions"]) if index not in busy]
-
-
-def is_complete(look: Round) -> bool:
-    if has_condition({"status": look.status}, "SuccessCriteriaMet"):
-        return True
-    if look.spec.get("suspend"):
-        return False
-    succeeded, completions = look.status.get("succeeded", 0), look.spec.get("completions")
-    if completions is None:
-        return succeeded > 0 and not look.active
-    return bool(succeeded >= completions)
-
-
-def verdict_of_indexes(look: Round) -> tuple[str, str] | None:
-    """The failure that lost indexes amount to, if any."""
-    limit = look.spec.get("maxFailedIndexes")
-    if limit is not None and len(look.failed_indexes) > limit:
-        return (
-            "MaxFailedIndexesExceeded",
-            "Job has exceeded the specified maximal number of failed indexes",
-        )
-    ended = len(look.failed_indexes) + len(look.succeeded)
-    if look.failed_indexes and ended >= look.spec["completions"]:
-        return "FailedIndexes", "Job has failed indexes"
-    return None
-
-
-def _spare_last(pod: Obj) -> tuple[bool, bool, bool, int]:
-    """Which pod goes first when there are too many: gated, unbound, not ready, highest index."""
-    ready = has_condition(pod, "Ready")
-    return not gates_of(pod), bool(node_of(pod)), ready, -index_of(pod)
