@@ -128,12 +128,15 @@ _PICKS: Final = {
 
 def free_gpus(ledger: Ledger, job: JobSpec, node: int) -> list[int]:
     """The whole free GPUs of one node that `job` may have, in GPU order."""
-    own = ledger.fleet.gpus_of(node)
-    gpus = slice(own.start, own.stop)
-    fits = ledger.fleet.exclusive[gpus] & (ledger.gpu_milli[gpus] == WHOLE_MILLI)
+    fleet = ledger.fleet
+    own = fleet.gpus_of(node)
+    milli = ledger.gpu_milli[own.start : own.stop].tolist()
+    may = fleet.is_exclusive
+    free = [gpu for gpu, left in zip(own, milli, strict=True) if left == WHOLE_MILLI and may[gpu]]
     if job.gpu_memory_mib:
-        fits = fits & (ledger.fleet.snapshot.gpu_memory_mib[gpus] >= job.gpu_memory_mib)
-    return [own.start + int(index) for index in fits.nonzero()[0]]
+        large = fleet.large_enough(job)
+        free = [gpu for gpu in free if large[gpu]]
+    return free
 
 
 def _with_links(fleet: Fleet, gpus: Sequence[int]) -> list[FreeGpu]:

@@ -127,6 +127,12 @@ class Fleet:
         return self._uniform[node]
 
     @cached_property
+    def is_exclusive(self) -> list[bool]:
+        """`exclusive` as a list, for those who look at a few GPUs."""
+        flags: list[bool] = self.exclusive.tolist()
+        return flags
+
+    @cached_property
     def _uniform(self) -> list[bool]:
         snapshot = self.snapshot
         same_node = snapshot.gpu_node[1:] == snapshot.gpu_node[:-1]
