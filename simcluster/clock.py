@@ -57,9 +57,6 @@ class Clock:
         """Now, as objects carry it."""
         return rfc3339(self.now())
 
-    def stamp_micro(self) -> str:
-        return rfc3339_micro(self.now())
-
     def set_rate(self, *, speed: float | None = None, frozen: bool | None = None) -> None:
         """Change how fast time goes; what has passed stays passed."""
         self._rebase(self.reached())

@@ -81,4 +81,3 @@ RESOURCES = (
 
 BY_PATH = {(r.group, r.version, r.plural): r for r in RESOURCES}
 BY_ID = {r.id: r for r in RESOURCES}
-BY_KIND = {(r.api_version, r.kind): r for r in RESOURCES}

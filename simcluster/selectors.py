@@ -61,17 +61,6 @@ def field_selector(text: str, resource: Resource) -> Predicate:
     return lambda obj: all(term(obj) for term in terms)
 
 
-def matches_selector(selector: Obj | None, labels: Mapping[str, str]) -> bool:
-    """Whether a LabelSelector (matchLabels, matchExpressions) holds; None never does."""
-    if selector is None:
-        return False
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    expressions = selector.get("matchExpressions") or []
-    return all(matches_expression(expression, labels) for expression in expressions)
-
-
 def matches_expression(expression: Obj, labels: Mapping[str, str]) -> bool:
     """One requirement of a label selector or of node affinity."""
     key, operator = expression["key"], expression["operator"]

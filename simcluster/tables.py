@@ -9,8 +9,6 @@ from simcluster.clock import seconds_of
 from simcluster.objects import Obj, annotations_of, condition_of, is_deleting, labels_of, name_of
 from simcluster.resources import Resource
 
-Cells = list[Any]
-
 _PLAIN_SECONDS = 120
 _COARSE_FROM = 10
 

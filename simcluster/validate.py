@@ -254,7 +254,6 @@ def _gated_causes(kept: Obj, new: Obj, old: Obj) -> list[Cause]:
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def _affinity_causes(kept: Obj, new: Obj, old: Obj) -> list[Cause]:

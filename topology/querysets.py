@@ -8,10 +8,6 @@ class NodeQuerySet(models.QuerySet):
         """Still in the cluster."""
         return self.filter(gone_at__isnull=True)
 
-    def schedulable(self) -> Self:
-        """May take new members now."""
-        return self.present().filter(is_ready=True, is_cordoned=False)
-
     def largest_gpu_count(self) -> int:
         """The most GPUs that one present node has; 0 without nodes."""
         return self.present().aggregate(most=models.Max("gpu_count"))["most"] or 0

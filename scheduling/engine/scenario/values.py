@@ -29,11 +29,6 @@ def seconds(word: str) -> int:
     return sign * sum(whole(number) * _SECONDS[unit] for number, unit in parts)
 
 
-def optional_seconds(word: str) -> int | None:
-    """As `seconds`, and None for `none`."""
-    return None if word == "none" else seconds(word)
-
-
 def mib(word: str) -> int:
     """Whole MiB of `40GiB` or `46068MiB`."""
     found = re.fullmatch(r"(\d+)(MiB|GiB|TiB)", word)
