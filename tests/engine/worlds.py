@@ -59,7 +59,7 @@ class Writer:
         order = self.draw.choice(["fifo", "fair", "expansion"])
         strict = self.draw.choice(["off", "off", "off", "on"])
         reservations = self.draw.choice([0, 1, 1, 2, 9])
-        packing = self.draw.choice(["best_fit", "best_fit", "fgd"])
+        packing = self.draw.choice(["best_fit", "best_fit", "fgd", "muster"])
         lines.append(
             f"policy order={order} strict={strict} reservations={reservations} packing={packing}"
         )
