@@ -20,10 +20,8 @@ from topology.models import Cluster
 
 BUDGET_SECONDS = 5.0  # nothing more is tried after so long
 WATCHED_SECONDS = 30  # since somebody looked at the job
-LAST_CHECKED, MOST_WATCHED = (
-    50,
-    5,
-)  # jobs that are asked for after a cycle, and that are looked into
+LAST_CHECKED = 50  # jobs that are asked for after a cycle
+MOST_WATCHED = 5  # of them, those that are looked into
 GOOD_FOR = timedelta(seconds=30)  # wall: a change that no cycle wrote down may have come since
 
 

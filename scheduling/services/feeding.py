@@ -19,7 +19,7 @@ EVERY_TENANT = ""
 """In a mapping of tenants: where the jobs of all others go."""
 
 IMAGE = "busybox:1.37"
-RUN_SECONDS = "simcluster.muster.dev/run-seconds"
+RUN_SECONDS = "simcluster.muster.dev/run-seconds"  # how long a simulated cluster lets it run
 CHECKPOINT_SECONDS = "simcluster.muster.dev/checkpoint-seconds"
 CPU_MILLI_PER_GPU = 4_000
 MEMORY_MIB_PER_GPU = 32 * 1024

@@ -9,12 +9,12 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from scheduling.services.feeding import RUN_SECONDS
 from scheduling.services.submission import GroupRequest, JobRequest
 from tenants.models import PriorityClass, Role, Tenant, User
 from topology.models import Cluster, ResourceFlavor
 
 HOUR = 3600
-RUN_SECONDS = "simcluster.muster.dev/run-seconds"  # how long a simulated cluster lets it run
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What services call a thing, where the form's field has another name.
 FIELD_OF = {
