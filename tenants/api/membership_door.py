@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from portal.core.api.doors import Listing, Reading
 from portal.core.api.fields import NamedField
 from portal.core.api.queries import StrictSerializer
+from tenants.access import require_role
 from tenants.api.serializers import RoleField
 from tenants.models import Membership, Role, Tenant, User
 from tenants.services.membership import add_member, remove_member, set_role
@@ -65,9 +66,10 @@ class MembershipDoor(Listing, Reading):
     @extend_schema(request=AddMemberSerializer, responses={201: MembershipSerializer})
     def create(self, request: Request, **kwargs: Any) -> Response:
         """Let somebody in who has an account. For leads."""
+        tenant = Tenant.objects.get(slug=self.kwargs["slug"])
+        require_role(request.user, tenant, Role.LEAD)  # before it is told who has an account
         form = AddMemberSerializer(data=request.data, context=self.get_serializer_context())
         form.is_valid(raise_exception=True)
-        tenant = Tenant.objects.get(slug=self.kwargs["slug"])
         user, role = form.validated_data["user"], _role(form.validated_data["role"])
         added = add_member(tenant, user, role=role, by=request.user)
         where = self.reverse_action("detail", args=[tenant.slug, user.username])

@@ -14,7 +14,7 @@ from scheduling.models import Job
 from scheduling.services.leaving import Jobs, remove_with_jobs
 from scheduling.states import FINAL, HOLDING
 from scheduling.web.quota.overview import people_of, visible_tenant
-from tenants.access import has_role
+from tenants.access import has_role, require_role
 from tenants.models import Membership, Role, Tenant, User
 from tenants.services.membership import add_member, set_role
 
@@ -64,6 +64,7 @@ def memberships(request: HttpRequest, tenant: Tenant) -> HttpResponse:
 
 
 def _add(form: AddForm, request: HttpRequest, tenant: Tenant) -> bool:
+    require_role(request.user, tenant, Role.LEAD)  # before it is told who has an account
     said = form.cleaned_data
     user = User.objects.filter(username=said["username"], is_active=True).first()
     if user is None:

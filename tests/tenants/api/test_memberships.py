@@ -74,6 +74,8 @@ def test_below_lead_nobody_is_changed(lead):
     client.force_login(researcher.user)
 
     assert client.get(PEOPLE).status_code == 200
-    assert client.post(PEOPLE, {"user": "mei", "role": "viewer"}, format="json").status_code == 403
+    for user in ("mei", "nobody"):  # nor told who has an account
+        asked = client.post(PEOPLE, {"user": user, "role": "viewer"}, format="json")
+        assert asked.status_code == 403
     assert client.delete(f"{PEOPLE}/mei").status_code == 403
     assert client.patch(f"{PEOPLE}/bob", {"role": "lead"}, format="json").status_code == 403

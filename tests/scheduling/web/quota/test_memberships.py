@@ -31,6 +31,13 @@ def test_who_cannot_be_let_in_is_said(as_person, scene, name, words):
     assert words in text_of(answer)
 
 
+@pytest.mark.parametrize("name", ["nobody", "newcomer"])
+def test_who_is_no_lead_is_not_told_who_has_an_account(as_person, scene, name):
+    answer = as_person("omar").post(PEOPLE, {"username": name, "role": Role.VIEWER})
+
+    assert answer.status_code == 403
+
+
 def test_a_role_is_changed(as_person, scene):
     as_person("mei").post(PEOPLE + "omar/role/", {"role": "3"})
 
