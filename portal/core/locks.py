@@ -33,6 +33,12 @@ def advisory_lock(space: LockSpace, key: int) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [space, _int4(key)])
 
 
+def hold_name(name: str) -> None:
+    """Wait for `name`, then hold it until the surrounding transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
+
+
 def _int4(key: int) -> int:
     """`key` folded into PostgreSQL's int4: the two-key locks take no more."""
     return (key + 2**31) % 2**32 - 2**31

@@ -6,6 +6,7 @@ from django.utils.translation import gettext as _
 
 from portal.core import audit
 from portal.core.errors import Conflict
+from portal.core.locks import hold_name
 from scheduling.models import Job, JobDependency, JobEvent, JobFlavor, JobGroup
 from scheduling.services.checks import check_request
 from scheduling.services.requests import After, GroupRequest, JobRequest, Wishes
@@ -42,20 +43,14 @@ def submit_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -
 def _submitted_before(request: JobRequest, tenant: Tenant) -> Job | None:
     if not request.external_id:
         return None
-    _one_at_a_time(request)
+    # Nobody else submits this external id until the commit: the second one finds the first's.
+    hold_name(f"{request.cluster.pk}:{request.external_id}")
     known = request.cluster.jobs.filter(external_id=request.external_id).first()
     if known is not None and known.tenant_id != tenant.pk:
         raise Conflict(
             _("That external id is taken in this cluster; use another."), field="external_id"
         )
     return known
-
-
-def _one_at_a_time(request: JobRequest) -> None:
-    """Until the commit nobody else submits this external id: the second one finds the first's."""
-    with connection.cursor() as cursor:
-        name = f"{request.cluster.pk}:{request.external_id}"
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
 
 
 def _create(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -> Job:
