@@ -43,7 +43,7 @@ class QuotaWish:
 
 @transaction.atomic
 def draft_request(wish: QuotaWish, *, tenant: Tenant, by: User, at: datetime) -> QuotaRequest:
-    """A request that its tenant alone sees; the same form again gets the same request.
+    """A request that nobody has to answer yet; the same form again gets the same request.
 
     at: wall clock. Raises NotAllowed below lead, Refused, Conflict when a request to replace the
     same grant is under way already.
