@@ -9,6 +9,12 @@ from tests.kube.controlplane import build
 from tests.kube.controlplane.running import running_control_plane
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """What needs the control plane comes last: its programs may still be being built."""
+    items.sort(key=lambda item: item.get_closest_marker("kube") is not None)
+
+
 @pytest.fixture(scope="session")
 def control_plane_programs(pytestconfig):
     """The programs, built now if nobody has done so; a test that needs them fails without."""
