@@ -132,6 +132,24 @@ def test_a_watch_that_drops_goes_on_without_listing_again(cluster, gateway, kube
     assert len(lists_of(heard, "nodes")) == 1
 
 
+@pytest.mark.parametrize("torn", [b'{"type":"MODIFIED","obj', b"6G\xd2\xa6", b"7", b"{}"])
+def test_a_torn_line_ends_a_watch_and_not_the_watching(
+    cluster, gateway, kubeconfig, torn, monkeypatch
+):
+    tears = iter([torn])
+    take = ClusterWatch._take  # noqa: SLF001 - lines come from nowhere else
+    monkeypatch.setattr(
+        ClusterWatch, "_take", lambda self, kind, line: take(self, kind, next(tears, line))
+    )
+
+    with watching(kubeconfig) as heard:
+        eventually(lambda: lists_of(heard, "nodes"))
+        for node in ("l40s-02", "l40s-01"):
+            cordon(gateway, node)
+        eventually(lambda: len(lists_of(heard, "nodes")) == 1 and not next(tears, None))
+        eventually(lambda: {"l40s-01", "l40s-02"} <= cordoned(heard))
+
+
 def test_a_version_that_the_cluster_has_forgotten_leads_to_a_new_list(cluster, kubeconfig):
     with watching(kubeconfig) as heard:
         eventually(lambda: lists_of(heard, "nodes"))

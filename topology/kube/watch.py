@@ -191,9 +191,9 @@ class ClusterWatch:
         self._streams.add(stream)
         try:
             for line in stream:
-                version = self._take(kind, line) or version
                 if self._ended.is_set():
-                    break
+                    break  # what still comes out of a stream that is closed may be torn
+                version = self._take(kind, line) or version
         except ClusterAway as error:
             if not self._ended.is_set():
                 logger.info("%s: %s go on at %d: %s", self._name, kind.name, version, error)
@@ -208,8 +208,11 @@ class ClusterWatch:
         """Put what one line says; its version, or 0."""
         if not line.strip():
             return 0
-        event: dict[str, Any] = json.loads(line)
-        what, obj = event["type"], event["object"]
+        try:
+            event: dict[str, Any] = json.loads(line)
+            what, obj = event["type"], event["object"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ClusterAway("a line of the watch is torn") from error
         if what == "ERROR":
             raise ApiError(
                 int(obj.get("code", 0)),
