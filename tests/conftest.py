@@ -16,11 +16,12 @@ from portal.embedded import postgres, valkey
 
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # playwright runs a loop in this thread
 
-# A machine with much else to do is slow, and no law is broken by that.
-hypothesis_settings.register_profile(
-    "busy", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-hypothesis_settings.load_profile("busy")
+# A machine with much else to do is slow, and no law is broken by that. What is drawn is the same
+# every day, so that a change is judged by what it changes; `bin/test --long` draws anew.
+_PATIENT = hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.register_profile("explore", _PATIENT)
+hypothesis_settings.register_profile("every-day", _PATIENT, derandomize=True)
+hypothesis_settings.load_profile("every-day")
 
 
 @pytest.fixture(scope="session")
