@@ -67,6 +67,19 @@ def least_member_parts(fleet: Fleet, request: Request) -> int:
     return 0
 
 
+def device_count(request: Request) -> int:
+    """Devices that one member holds, as budgets count them: a fraction is one."""
+    return 1 if request.kind == Access.FRACTION else request.count
+
+
+def most_devices(job: JobSpec) -> int:
+    """The most devices that the members hold which `job` starts with, whichever groups fill up."""
+    counts = [device_count(group.request) for group in job.groups]
+    sure = sum(group.min_member * count for group, count in zip(job.groups, counts, strict=True))
+    extra = job.min_members - sum(group.min_member for group in job.groups)
+    return sure + extra * max(counts)
+
+
 def least_cost_nodes(fleet: Fleet, job: JobSpec) -> BoolArray:
     """(N,) nodes with devices on which members cost least, for each way of asking that differs."""
     snapshot = fleet.snapshot

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
-from scheduling.engine.charge import charges
+from scheduling.engine.charge import charges, device_count
 from scheduling.engine.claims import Claim
 from scheduling.engine.fleet import Dearness, Fleet
 from scheduling.engine.fragmentation import Mix
@@ -192,7 +192,8 @@ class Desk:
             self.promises.take(amounts_of(self.fleet, job, members), end, job.tenant)
         self.horizon.add(job, members, end)
         if self.budget[job.tenant] < UNLIMITED and end < NEVER:
-            self.budget[job.tenant] -= (end - self.at) * sum(len(own.gpus) for own in members)
+            devices = sum(device_count(job.groups[own.group].request) for own in members)
+            self.budget[job.tenant] -= (end - self.at) * devices
         self.version += 1
         return used
 

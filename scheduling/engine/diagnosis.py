@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduling.engine.access import allowance, open_until, tiers
 from scheduling.engine.arrays import NEVER, UNLIMITED, BoolArray, IntArray
-from scheduling.engine.charge import charges, least_cost_nodes
+from scheduling.engine.charge import charges, least_cost_nodes, most_devices
 from scheduling.engine.claims import Claim
 from scheduling.engine.desk import Desk
 from scheduling.engine.fit import member_slots
@@ -169,8 +169,7 @@ class Doctor:
         if left >= UNLIMITED:
             return None
         duration = duration_of(job, desk.policy)
-        gpus = sum(group.min_member * group.request.count for group in job.groups)
-        asked: Number = "unlimited" if duration == NEVER else gpus * duration
+        asked: Number = "unlimited" if duration == NEVER else most_devices(job) * duration
         if isinstance(asked, int) and asked <= left:
             return None
         return Reason.BUDGET_EXHAUSTED, (("left", left), ("asked", asked))

@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduling.engine.access import allowance
 from scheduling.engine.arrays import NEVER, UNLIMITED
-from scheduling.engine.charge import charges, least_member_parts
+from scheduling.engine.charge import charges, device_count, least_member_parts
 from scheduling.engine.desk import Desk
 from scheduling.engine.gang import Place, place_members, wish_of
 from scheduling.engine.jobs import Access, Group, JobSpec, PlacedMember
@@ -126,12 +126,13 @@ def _within_allowance(desk: Desk, gang: Gang, group: int, before: Members) -> in
 
 def _within_budget(desk: Desk, gang: Gang, group: int, before: Members) -> int:
     """How many more members of a group the tenant's budget lasts for, until the gang ends."""
-    request, left = gang.job.groups[group].request, desk.budget[gang.job.tenant]
-    per_member = {Access.WHOLE: request.count, Access.FRACTION: 1}.get(request.kind, 0)
+    groups, left = gang.job.groups, desk.budget[gang.job.tenant]
+    per_member = device_count(groups[group].request)
     if left >= UNLIMITED or not per_member:
-        return gang.job.groups[group].max_member
-    gpus = 0 if gang.end == NEVER else left // max(1, gang.end - desk.at)
-    return max(0, gpus - sum(len(member.gpus) for member in before)) // per_member
+        return groups[group].max_member
+    devices = 0 if gang.end == NEVER else left // max(1, gang.end - desk.at)
+    taken = sum(device_count(groups[member.group].request) for member in before)
+    return max(0, devices - taken) // per_member
 
 
 def gangs_in_order(gangs: Sequence[Gang]) -> list[Gang]:

@@ -116,7 +116,8 @@ class _Audit:
         left = self._budget[job.tenant]
         duration = duration_of(job, self._policy)
         if left < UNLIMITED:
-            cost = sum(len(member.gpus) for member in start.members) * duration
+            devices = [(*own.gpus, *own.instances, *own.slots) for own in start.members]
+            cost = sum(len(own) for own in devices) * duration
             if cost > left:
                 yield f"job {job.id} exceeds the budget of its tenant"
             self._budget[job.tenant] -= cost

@@ -160,6 +160,14 @@ SCENARIOS = {
         """,
         ["hold J making_room until=+5m victims=R"],
     ),
+    "a budget counts a fraction as one device": (
+        """
+        node a 2xA100-40GB mode=hami gpumem=40GiB
+        tenant A budget=4h
+        job thirds 3xfrac:300m,8GiB tenant=A walltime=90m
+        """,
+        ["hold thirds budget_exhausted left=4h asked=4.5h"],
+    ),
     "a job without GPUs needs no quota, even if its tenant is over it": (
         """
         node a 2xA100
