@@ -35,6 +35,18 @@ class FlavorChoice(forms.ModelChoiceField):
         return f"{flavor.cluster.name}: {flavor.name}" if several else flavor.name
 
 
+def offer_clusters(form: forms.Form, clusters: list[Cluster]) -> None:
+    """Offer these clusters and the GPU models in `form`; a single cluster is not asked for."""
+    cluster, flavor = form.fields["cluster"], form.fields["flavor"]
+    cluster.queryset = Cluster.objects.filter(pk__in=[c.pk for c in clusters])
+    flavor.queryset = ResourceFlavor.objects.select_related("cluster").order_by("name")
+    if len(clusters) == 1:
+        cluster.widget = forms.HiddenInput()
+        cluster.initial = clusters[0].slug
+    else:
+        flavor.widget.attrs["data-several"] = "1"
+
+
 class JobForm(forms.Form):
     """What the browser asks when somebody submits a job; ends in one JobRequest."""
 
@@ -113,19 +125,9 @@ class JobForm(forms.Form):
         self.fields["priority"].queryset = PriorityClass.objects.order_by("-value")
         if self.initial.get("priority"):  # then there is nothing to leave out
             self.fields["priority"].empty_label = None
-        self._offer_clusters(clusters)
+        offer_clusters(self, clusters)
         if not any(cluster.is_simulated for cluster in clusters):
             del self.fields["run_seconds"]
-
-    def _offer_clusters(self, clusters: list[Cluster]) -> None:
-        cluster, flavor = self.fields["cluster"], self.fields["flavor"]
-        cluster.queryset = Cluster.objects.filter(pk__in=[c.pk for c in clusters])
-        flavor.queryset = ResourceFlavor.objects.select_related("cluster").order_by("name")
-        if len(clusters) == 1:
-            cluster.widget = forms.HiddenInput()
-            cluster.initial = clusters[0].slug
-        else:
-            flavor.widget.attrs["data-several"] = "1"
 
     def clean_command(self) -> tuple[str, ...]:
         try:

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from portal.core.errors import PortalError
-from scheduling.web.forms import FlavorChoice
+from scheduling.web.forms import FlavorChoice, offer_clusters
 from tenants.models import QuotaGrant, QuotaRequest, Role, Tenant, User
 from tenants.services.quota_decisions import Offer
 from tenants.services.quota_requests import QuotaWish
@@ -132,14 +132,7 @@ class RequestForm(TermsForm):
         known = draft or replaces
         offered = Tenant.objects.visible_to(reader, at_least=Role.LEAD).active().order_by("slug")
         self.fields["tenant"].queryset = offered.filter(pk=known.tenant_id) if known else offered
-        self.fields["cluster"].queryset = Cluster.objects.filter(pk__in=[c.pk for c in clusters])
-        flavors = ResourceFlavor.objects.select_related("cluster").order_by("name")
-        self.fields["flavor"].queryset = flavors
-        if len(clusters) == 1:
-            self.fields["cluster"].widget = forms.HiddenInput()
-            self.fields["cluster"].initial = clusters[0].slug
-        else:
-            self.fields["flavor"].widget.attrs["data-several"] = "1"
+        offer_clusters(self, clusters)
         # A draft may lack it; what is submitted may not.
         self.fields["justification"].required = self.data.get("action") != "draft"
         if self.replaces is None:
