@@ -54,15 +54,17 @@ class Queue:
         if desk.policy.order == Order.FAIR:
             return self._fair(pending)
         if desk.policy.order == Order.EXPANSION:
-            largest_first = sorted(
-                pending, key=lambda job: (-expansion(job, desk.policy, desk.at), *urgency(job))
-            )
-            return iter(largest_first)
+            return iter(sorted(pending, key=self._impatience))
         return iter(in_order(pending))
 
     def started(self, job: PendingJob) -> None:
         """Tell the queue that the shares of the tenant of `job` have changed."""
         self._changed.add(job.tenant)
+
+    def _impatience(self, job: PendingJob) -> tuple[int, float, int, int]:
+        """The smaller, the earlier: priority, then the largest expansion, then who came first."""
+        desk = self._desk
+        return -job.priority, -expansion(job, desk.policy, desk.at), job.submitted_at, job.id
 
     def _fair(self, pending: Iterable[PendingJob]) -> Iterator[PendingJob]:
         """Always the next job of the tenant that is the most entitled to one."""

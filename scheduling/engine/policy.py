@@ -42,7 +42,8 @@ class Policy:
     strict: nothing goes ahead of an earlier waiting job of its flavor.
     max_preemptions: a job stopped so often is protected. min_run: nobody is stopped before.
     max_grace: the longest a job may take to save its work. hold_expiry: how long devices are kept.
-    aging_walltime: in `expansion` a longer walltime, or none, counts as this; nobody ever starves.
+    aging_walltime: in `expansion` a longer walltime, or none, counts as this; nobody ever starves
+    behind short jobs of the same priority.
     checkpoint_interval, restart: what a stop is reckoned to cost where nothing better is known.
     history_weight: how much past use counts in `fair`, in thousandths. half_life: of that use.
     across: priority from which a job may stop lower ones of other tenants.
