@@ -13,6 +13,7 @@ from scheduling.services.feeding import (
     not_fed,
     people_of,
 )
+from scheduling.simulation.streams import ROUND_LIMITS
 from scheduling.simulation.trace import TraceFormat, TraceJob, read_trace
 from tenants.models import Tenant
 from topology.models import Cluster
@@ -81,6 +82,7 @@ def _round(cluster: Cluster, jobs: Sequence[TraceJob], number: int, origin: date
         tenants={name: by_slug[slug] for name, slug in TENANTS.items()},
         people=people_of(by_slug.values()),
         is_fixed=True,
+        limits=ROUND_LIMITS,
     )
     sweeper = by_slug[SWEEPER]
     sweeps = Feed(
@@ -90,6 +92,7 @@ def _round(cluster: Cluster, jobs: Sequence[TraceJob], number: int, origin: date
         tenants={EVERY_TENANT: sweeper},
         people=people_of([sweeper]),
         saves_every=SWEEP_SAVES_EVERY,
+        limits=ROUND_LIMITS,
     )
     return Round(number, feed, jobs, sweeps, sweep_jobs())
 

@@ -23,6 +23,7 @@ RUN_SECONDS = "simcluster.muster.dev/run-seconds"  # how long a simulated cluste
 CHECKPOINT_SECONDS = "simcluster.muster.dev/checkpoint-seconds"
 CPU_MILLI_PER_GPU = 4_000
 MEMORY_MIB_PER_GPU = 32 * 1024
+SPARE_SECONDS = 7200  # on top of twice the time: nobody wants to lose a run to a slow node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,8 @@ class Feed:
     is_fixed: its jobs are never stopped for others, and so stay inside what their tenants are
     guaranteed: each runs once, as it did when the trace was written.
     saves_every: seconds between checkpoints of its jobs; None makes none.
+    limits: seconds that people write down as walltimes, the shortest first. A job takes the first
+    that leaves it twice its time and two hours; without such a one it has no walltime.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Feed:
     people: Mapping[int, Sequence[User]]
     is_fixed: bool = False
     saves_every: int | None = None
+    limits: Sequence[int] = ()
 
     def external_id(self, job: TraceJob) -> str:
         return f"{self.name}/{job.key}"
@@ -53,6 +57,10 @@ class Feed:
 
     def tenant_of(self, job: TraceJob) -> Tenant:
         return self.tenants.get(job.tenant) or self.tenants[EVERY_TENANT]
+
+    def walltime_of(self, job: TraceJob) -> int | None:
+        enough = 2 * job.duration_seconds + SPARE_SECONDS
+        return next((limit for limit in self.limits if limit >= enough), None)
 
 
 def feed_job(feed: Feed, job: TraceJob) -> Job:
@@ -88,6 +96,7 @@ def request_for(feed: Feed, job: TraceJob) -> JobRequest:
         ),
         image=IMAGE,
         command=("sleep", str(job.duration_seconds)),
+        walltime_seconds=feed.walltime_of(job),
         annotations={RUN_SECONDS: str(job.duration_seconds), **saves},
         is_preemptible=not feed.is_fixed,
         external_id=feed.external_id(job),

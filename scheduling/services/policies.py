@@ -14,7 +14,7 @@ from tenants.models import User
 from topology.models import Cluster
 from topology.services.cycle_request import ask_for_cycle
 
-DEFAULT = engine.Policy(order=engine.Order.FIFO, reservations=0)
+DEFAULT = engine.Policy(order=engine.Order.EXPANSION)
 _MAY_BE_NONE = {"default_walltime", "across"}
 
 

@@ -250,6 +250,15 @@ def test_the_demo_begins_a_minute_from_now_and_a_day_later_anew(demo_cluster):
     assert [jobs[f"demo-1/{row}"].tenant.slug for row in range(3)] == ["nlp", "vision", "speech"]
 
 
+def test_jobs_of_the_demo_have_walltimes_that_leave_them_twice_their_time(demo_cluster):
+    feed_demo(1)
+
+    jobs = Job.objects.exclude(walltime_seconds=None)
+    assert jobs.count() == Job.objects.count() > 0
+    for job in jobs:
+        assert job.walltime_seconds >= 2 * int(job.command[1])
+
+
 def test_sweeps_are_fed_beside_the_trace_and_make_room(demo_cluster):
     feed_demo(1, "--sweeps")
 

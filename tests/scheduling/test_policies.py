@@ -39,7 +39,7 @@ def test_each_change_is_audited_with_what_it_was_before(operator):
 
     event = AuditEvent.objects.get(action="set_policy")
     assert (event.actor, event.reason) == (operator, "more")
-    assert (event.before["reservations"], event.after["reservations"]) == (0, 3)
+    assert (event.before["reservations"], event.after["reservations"]) == (1, 3)
 
 
 def test_the_second_of_two_operators_looks_again(operator):
@@ -83,7 +83,7 @@ def test_the_command_shows_and_changes_the_policy(operator, capsys):
     call_command("set_policy", "main", "order=fair", "across=null", "--as", operator.username)
 
     shown = capsys.readouterr().out.splitlines()
-    assert ('order="fair"' in shown, "reservations=0" in shown) == (True, True)
+    assert ('order="fair"' in shown, "reservations=1" in shown) == (True, True)
     assert policy_in_force(cluster).order == Order.FAIR
 
 
