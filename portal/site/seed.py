@@ -4,14 +4,26 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
 from django.db import transaction
 
-from tenants.models import Cohort, Membership, PriorityClass, Quota, Role, Tenant, User
+from portal.core.clock import day_in
+from tenants.models import (
+    Cohort,
+    Membership,
+    PriorityClass,
+    Quota,
+    QuotaRequest,
+    Role,
+    Tenant,
+    User,
+)
 from tenants.services.membership import add_member
 from tenants.services.quota import QuotaAmounts, set_quota
+from tenants.services.quota_requests import QuotaWish, file_request
 from topology.models import Cluster, ResourceFlavor
 
 CLUSTER = "demo"
@@ -86,14 +98,25 @@ TENANTS = (
             ("carla-mendes", "Carla Mendes", Role.LEAD),
             ("arjun-rao", "Arjun Rao", Role.RESEARCHER),
         ),
-        {"H100-SXM": 16, "A100-80GB": 8, "L40S": 4},
+        {"H100-SXM": 16},
     ),
+)
+"""They leave eight A100 and four L40S to be asked for."""
+
+ASKING = ("speech", "samuel-okafor")  # a tenant, and its lead, that ask for some of them
+ASKED_FLAVOR, ASKED_GPUS, ASKED_DAYS = "L40S", 4, 90
+ASKED_WHY = (
+    "Fine-tuning of the recogniser for three new languages: six runs of about eight days on four"
+    " GPUs, as measured on the first one in October."
 )
 
 
 @transaction.atomic
-def seed(kubeconfig: Path) -> None:
-    """Everything the demo needs before its first job. kubeconfig: how its cluster is reached."""
+def seed(kubeconfig: Path, *, at: datetime) -> None:
+    """Everything the demo needs before its first job.
+
+    kubeconfig: how its cluster is reached. at: wall clock.
+    """
     operator = _person(OPERATOR, "Demo Operator", is_operator=True)
     cluster, _ = Cluster.objects.update_or_create(
         slug=CLUSTER,
@@ -116,6 +139,7 @@ def seed(kubeconfig: Path) -> None:
         )
     for tenant in TENANTS:
         _tenant(tenant, flavors, operator)
+    _ask(cluster, flavors[ASKED_FLAVOR], at=at)
 
 
 def write_kubeconfig(path: Path, *, url: str, token: str) -> None:
@@ -191,3 +215,21 @@ def _tenant(wanted: DemoTenant, flavors: Mapping[str, ResourceFlavor], operator:
             # Everybody lends and borrows. The trace's own jobs do not: see `feeding.Feed`.
             amounts = QuotaAmounts(gpus)
             set_quota(amounts, tenant=tenant, flavor=flavors[name], by=operator)
+
+
+def _ask(cluster: Cluster, flavor: ResourceFlavor, *, at: datetime) -> None:
+    """Let one lead ask for quota, so that an operator finds something to decide; once."""
+    tenant = Tenant.objects.get(slug=ASKING[0])
+    if QuotaRequest.objects.filter(tenant=tenant).exists():
+        return
+    today = day_in(cluster, wall=at)
+    wish = QuotaWish(
+        purpose=QuotaRequest.Purpose.FINE_TUNING,
+        cluster=cluster,
+        flavor=flavor,
+        gpus=ASKED_GPUS,
+        starts_on=today,
+        ends_on=today + timedelta(days=ASKED_DAYS - 1),
+        justification=ASKED_WHY,
+    )
+    file_request(wish, tenant=tenant, by=User.objects.get(username=ASKING[1]), at=at)

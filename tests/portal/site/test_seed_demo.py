@@ -5,11 +5,24 @@ from collections import Counter
 import pytest
 from django.core.management import CommandError, call_command
 from django.db.models import Sum
+from django.utils import timezone
 
 from portal.site.seed import FLAVORS, TENANTS
 from scheduling.services import demo
 from scheduling.simulation.trace import TraceFormat, read_trace
-from tenants.models import Cohort, Membership, PriorityClass, Quota, Role, Tenant, User
+from tenants.models import (
+    Cohort,
+    Membership,
+    PriorityClass,
+    Quota,
+    QuotaRequest,
+    Role,
+    Tenant,
+    User,
+)
+from tenants.services.quota_decisions import Decider, Offer, approve_request
+from tenants.states import RequestState
+from tests.factories import NodeFactory
 from topology.models import Cluster, ResourceFlavor
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +37,8 @@ def data(settings, tmp_path):
 
 
 def everything():
-    models = (Cluster, ResourceFlavor, Tenant, Cohort, User, Membership, PriorityClass, Quota)
+    people = (Tenant, Cohort, User, Membership, PriorityClass, Quota, QuotaRequest)
+    models = (Cluster, ResourceFlavor, *people)
     return {model.__name__: list(model.objects.order_by("pk").values()) for model in models}
 
 
@@ -43,7 +57,8 @@ def test_seeding_twice_changes_nothing(data):
         "User": 12,
         "Membership": 11,
         "PriorityClass": 4,
-        "Quota": 9,
+        "Quota": 7,
+        "QuotaRequest": 1,
     }
 
 
@@ -85,17 +100,32 @@ def test_every_tenant_of_the_trace_is_there_with_a_lead_and_room_for_its_widest_
     assert set(demo.TENANTS.values()) == {tenant.slug for tenant in TENANTS}
 
 
-def test_the_tenants_share_out_the_whole_cluster(data):
+def test_the_tenants_share_out_the_cluster_but_for_some_gpus_to_ask_for(data):
     call_command("seed_demo")
 
     guaranteed = Quota.objects.values("flavor__name").annotate(gpus=Sum("nominal"))
 
     assert Counter({row["flavor__name"]: row["gpus"] for row in guaranteed}) == {
         "H100-SXM": 6 * 8,
-        "A100-80GB": 4 * 8,
-        "L40S": 2 * 8,
+        "A100-80GB": 3 * 8,
+        "L40S": 2 * 8 - 4,
     }
     assert set(Quota.objects.values_list("borrowing_limit", "lending_limit")) == {(None, None)}
+
+
+def test_an_operator_finds_a_request_that_fits_what_is_left(data):
+    call_command("seed_demo")
+    flavor = ResourceFlavor.objects.get(name="L40S")
+    NodeFactory.create_batch(2, cluster=flavor.cluster, flavor=flavor)
+    asked = QuotaRequest.objects.get()
+    decider = Decider(by=User.objects.get(is_operator=True), at=timezone.now())
+    days = {"starts_on": asked.starts_on, "ends_on": asked.ends_on}
+
+    approve_request(asked, Offer(flavor=flavor, gpus=asked.gpus, **days), decider)
+
+    asked.refresh_from_db()
+    assert asked.state == RequestState.ACTIVE
+    assert Quota.objects.get(tenant__slug="speech", flavor=flavor).nominal == 4 + 4
 
 
 def test_a_flavor_that_the_first_node_brought_is_used_under_its_own_name(data):
@@ -106,7 +136,7 @@ def test_a_flavor_that_the_first_node_brought_is_used_under_its_own_name(data):
     call_command("seed_demo")
 
     assert ResourceFlavor.objects.count() == len(FLAVORS)
-    assert Quota.objects.filter(flavor__name="nvidia-l40s").count() == 3
+    assert Quota.objects.filter(flavor__name="nvidia-l40s").count() == 2
 
 
 def test_what_an_operator_changed_stays_changed(data):

@@ -2,6 +2,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
 
 from portal.site.seed import CLUSTER, TENANTS, seed, write_kubeconfig
 
@@ -18,6 +19,6 @@ class Command(BaseCommand):
         settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
         kubeconfig = settings.DATA_DIR.resolve() / "simcluster.kubeconfig"
         write_kubeconfig(kubeconfig, url=settings.SIMCLUSTER_URL, token=settings.SIMCLUSTER_TOKEN)
-        seed(kubeconfig)
+        seed(kubeconfig, at=timezone.now())
         names = ", ".join(tenant.slug for tenant in TENANTS)
         self.stdout.write(f"The cluster {CLUSTER} and the tenants {names} are there.")
