@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from scheduling.models import Job, Reservation, StartEstimate, Unknown
 from scheduling.reports.reasons import instant_text
@@ -14,11 +14,12 @@ from scheduling.states import JobState
 from topology.models import Cluster
 
 RECORD_SIZE = 100
+FEWEST = 5  # estimates that make a record
 NOT_YET, OVERDUE = "not_yet", "overdue"
 _BECAUSE = {
     NOT_YET: gettext_lazy("it has not been looked at yet"),
     OVERDUE: gettext_lazy("it was expected to start before now"),
-    Unknown.KEPT_BACK: gettext_lazy("something other than room keeps it back"),
+    Unknown.KEPT_BACK: gettext_lazy("more room would not let it start"),
     Unknown.TOO_FAR: gettext_lazy("too many jobs wait in front of it to look so far ahead"),
     Unknown.NO_PAST: gettext_lazy("too few jobs have ended here to know how long they run"),
     Unknown.NO_END: gettext_lazy("it may have to wait for a job that nothing ends"),
@@ -65,18 +66,11 @@ class Record:
 
     @property
     def text(self) -> str:
-        """The record as a sentence; empty before the first estimate has turned out."""
-        if not self.told:
+        """The record as a sentence; empty while too few have turned out to say anything."""
+        if self.told < FEWEST:
             return ""
         words = {"told": self.told, "held": self.held}
-        return (
-            ngettext(
-                "Of the last %(told)d first estimate here, %(held)d held.",
-                "Of the last %(told)d first estimates here, %(held)d held.",
-                self.told,
-            )
-            % words
-        )
+        return _("Of the last %(told)d estimates here, %(held)d came true.") % words
 
 
 def range_text(earliest: datetime, latest: datetime) -> str:

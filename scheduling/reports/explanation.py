@@ -24,7 +24,8 @@ class Wait:
     """Where a job stands, when it may start, and what would help; empty when it does not wait.
 
     competing: (position, key) of the jobs in front that want the same GPUs. would_help: None while
-    nobody has looked for it since the last cycle; is_complete: whether that search came to its end.
+    nobody has looked for it since the last cycle; is_complete: whether that search came to its end;
+    is_true: whether nothing has changed since then.
     """
 
     position: Position | None
@@ -34,6 +35,7 @@ class Wait:
     would_help: tuple[Help, ...] | None
     checked_at: datetime | None
     is_complete: bool
+    is_true: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +54,11 @@ class Explanation(Wait):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was found out about a job between cycles. advice: only as long as it is true."""
+    """What was found out about a job between cycles. is_true: whether `advice` still is."""
 
     advice: Advice | None
     estimate: StartEstimate | None
+    is_true: bool = True
 
 
 def wait_of(job: Job, known: Known, *, reader: User, at: datetime) -> Wait:
@@ -70,6 +73,7 @@ def wait_of(job: Job, known: Known, *, reader: User, at: datetime) -> Wait:
         would_help=None if advice is None else helps_of(job, advice, reader=reader),
         checked_at=None if advice is None else advice.checked_at,
         is_complete=advice is not None and advice.is_complete,
+        is_true=known.is_true,
     )
 
 

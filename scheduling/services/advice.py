@@ -1,6 +1,7 @@
 """What would help one waiting job, looked for when somebody looks at it, and kept for a cycle."""
 
 import time
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,6 +24,15 @@ WATCHED_SECONDS = 30  # since somebody looked at the job
 LAST_CHECKED = 50  # jobs that are asked for after a cycle
 MOST_WATCHED = 5  # of them, those that are looked into
 GOOD_FOR = timedelta(seconds=30)  # wall: a change that no cycle wrote down may have come since
+SHOWN_FOR = timedelta(minutes=2)  # wall: to people, while it is looked for again
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found for a job as it asks now. is_true: nothing is known to have changed since."""
+
+    advice: Advice
+    is_true: bool
 
 
 def fresh_advice(job: Job, *, wall: datetime) -> Advice | None:
@@ -31,18 +41,25 @@ def fresh_advice(job: Job, *, wall: datetime) -> Advice | None:
     What was found counts until a cycle decides something new, and half a minute at most. One
     query. wall: the wall clock.
     """
+    found = last_advice(job, wall=wall)
+    return found.advice if found and found.is_true else None
+
+
+def last_advice(job: Job, *, wall: datetime) -> Found | None:
+    """As `fresh_advice`; while that is looked for, what was true two minutes ago at most."""
     if job.state != JobState.QUEUED or not job.reason:
         return None
     cache.set(_watched(job.pk), 1, timeout=WATCHED_SECONDS)
     newest = Subquery(_cycles(job.cluster)[:1])
-    found = Advice.objects.filter(job=job).annotate(newest=newest).first()
-    if found and (found.cycle, found.version) == (found.newest or 0, job.version):
-        if wall - found.checked_wall_at > GOOD_FOR / 2:
-            send_again("scheduling.advise", job_id=job.pk)
-        if wall - found.checked_wall_at <= GOOD_FOR:
-            return found
-    send_again("scheduling.advise", job_id=job.pk)
-    return None
+    advice = Advice.objects.filter(job=job).annotate(newest=newest).first()
+    if advice is None or advice.version != job.version:
+        send_again("scheduling.advise", job_id=job.pk)
+        return None
+    age = wall - advice.checked_wall_at
+    is_true = advice.cycle == (advice.newest or 0) and age <= GOOD_FOR
+    if not is_true or age > GOOD_FOR / 2:
+        send_again("scheduling.advise", job_id=job.pk)
+    return Found(advice, is_true) if age <= SHOWN_FOR else None
 
 
 def refresh_watched(cluster: Cluster) -> int:

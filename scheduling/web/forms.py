@@ -1,6 +1,7 @@
 import re
 import shlex
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -178,11 +179,13 @@ class JobForm(forms.Form):
         return {RUN_SECONDS: str(seconds)} if seconds and simulated else {}
 
 
-def job_form(request: HttpRequest, clusters: list[Cluster]) -> JobForm:
-    """The form as sent, or a fresh one that proposes what the address says."""
+def job_form(
+    request: HttpRequest, clusters: list[Cluster], proposed: Mapping[str, Any] | None = None
+) -> JobForm:
+    """The form as sent, or a fresh one that proposes what the address says, or `proposed`."""
     data = request.POST if request.method == "POST" else None
-    proposed = {"tenant": request.GET.get("tenant"), "priority": _default_priority()}
-    initial = {name: value for name, value in proposed.items() if value}
+    usual = {"tenant": request.GET.get("tenant"), "priority": _default_priority()}
+    initial = {name: value for name, value in usual.items() if value} | dict(proposed or {})
     return JobForm(data, initial=initial, reader=request.user, clusters=clusters)
 
 

@@ -15,7 +15,7 @@ from scheduling.reports.explanation import Known, wait_of
 from scheduling.reports.job_detail import job_detail
 from scheduling.reports.jobs import job_row, with_rows
 from scheduling.reports.queue import jobs_at, queue_rows
-from scheduling.services.advice import fresh_advice
+from scheduling.services.advice import last_advice
 from scheduling.services.lifecycle import cancel_job
 from scheduling.states import FINAL, JobState
 from scheduling.web.queue import PAGE_SIZE as QUEUE_PAGE_SIZE
@@ -40,8 +40,9 @@ def job_page(request: HttpRequest, job: Job) -> HttpResponse:
     at = clock.cluster_time(job.cluster, wall=wall)
     ended = job.state in FINAL
     moment = 0 if ended else int(at.timestamp()) // MINUTE
-    known = Known(fresh_advice(job, wall=wall), estimate_of(job))
-    may_act = not ended and has_role(request.user, job.tenant, Role.RESEARCHER)
+    known = _known(job, wall)
+    may_submit = has_role(request.user, job.tenant, Role.RESEARCHER)
+    may_act = not ended and may_submit
     return polled(
         request,
         ("scheduling/job.html", "scheduling/partials/_job_live.html"),
@@ -51,6 +52,7 @@ def job_page(request: HttpRequest, job: Job) -> HttpResponse:
             "detail": job_detail(job, at=at),
             "ended": ended,
             "priority_name": _priority_name(job),
+            "may_submit": may_submit,
             "may_cancel": may_act,
             "may_change": may_act,
             **(_waiting(request, job, known, wall) if job.state == JobState.QUEUED else {}),
@@ -61,10 +63,18 @@ def job_page(request: HttpRequest, job: Job) -> HttpResponse:
     )
 
 
-def _marks(known: Known) -> list[datetime]:
+def _known(job: Job, wall: datetime) -> Known:
+    """Advice stays while it is tried again: a button must not vanish from under the pointer."""
+    found = last_advice(job, wall=wall)
+    if found is None:
+        return Known(None, estimate_of(job))
+    return Known(found.advice, estimate_of(job), is_true=found.is_true)
+
+
+def _marks(known: Known) -> list[object]:
     """What tells this knowledge from an earlier one."""
     marks = (known.advice and known.advice.checked_at, known.estimate and known.estimate.made_at)
-    return [mark for mark in marks if mark]
+    return [known.is_true, *(mark for mark in marks if mark)]
 
 
 def _waiting(request: HttpRequest, job: Job, known: Known, wall: datetime) -> dict[str, Any]:

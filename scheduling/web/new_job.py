@@ -11,7 +11,9 @@ from scheduling.models import Job
 from scheduling.reports.capacity import capacity_of
 from scheduling.reports.quota_use import tenants_in_use
 from scheduling.services.submission import submit_job
+from scheduling.web.copying import pattern_of
 from scheduling.web.forms import FIELD_OF, JobForm, job_form
+from scheduling.web.job import visible_job
 from topology.web.clusters import chosen_cluster, clusters_of
 
 UNPROCESSABLE = 422
@@ -20,8 +22,11 @@ UNPROCESSABLE = 422
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def new_job(request: HttpRequest) -> HttpResponse:
-    """The form of a new job; what is wrong with it is said beside its fields."""
-    form = job_form(request, clusters_of(request))
+    """The form of a new job, or of a copy of `?from=`; what is wrong is said beside its fields."""
+    pattern = (
+        pattern_of(visible_job(request, request.GET["from"])) if "from" in request.GET else None
+    )
+    form = job_form(request, clusters_of(request), pattern and pattern.initial)
     if request.method == "POST" and form.is_valid():
         job = _submit(form, request)
         if job is not None:
@@ -30,6 +35,7 @@ def new_job(request: HttpRequest) -> HttpResponse:
     cluster = chosen_cluster(request)
     shown = {
         "form": form,
+        "pattern": pattern,
         "uses": tenants_in_use(form.fields["tenant"].queryset),
         "capacity": capacity_of(cluster) if cluster else (),
     }

@@ -6,7 +6,7 @@ import pytest
 from django.core.cache import cache
 
 from scheduling.models import Advice
-from scheduling.services.advice import advise, fresh_advice, refresh_watched
+from scheduling.services.advice import Found, advise, fresh_advice, last_advice, refresh_watched
 from scheduling.tasks import advise as advise_task
 from tests.factories import QuotaFactory, TenantFactory
 from tests.scheduling.world import T0, after
@@ -81,12 +81,22 @@ def test_a_cycle_that_decides_something_makes_advice_stale(job, world):
     assert fresh_advice(job, wall=WALL) is None
 
 
+def test_people_keep_the_last_advice_while_it_is_looked_for_again(job, world):
+    advise(job, at=after(30), wall=WALL)
+    world.submit(members=1)  # takes what was free
+    world.plan(at=after(40))
+
+    assert last_advice(job, wall=WALL + timedelta(seconds=120)) == Found(job.advice, is_true=False)
+    assert last_advice(job, wall=WALL + timedelta(seconds=121)) is None
+
+
 def test_a_change_of_the_job_makes_advice_stale(job):
     advise(job, at=after(30), wall=WALL)
     job.version += 1
     job.save()
 
     assert fresh_advice(job, wall=WALL) is None
+    assert last_advice(job, wall=WALL) is None
 
 
 def test_looking_asks_for_advice_once(job, sent, django_capture_on_commit_callbacks):

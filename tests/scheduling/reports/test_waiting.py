@@ -120,7 +120,7 @@ def test_the_record_counts_what_was_settled_last_in_this_cluster():
     StartEstimateFactory(job=JobFactory(cluster=cluster))
 
     assert record_of(cluster) == Record(told=100, held=90)
-    assert record_of(cluster).text == "Of the last 100 first estimates here, 90 held."
+    assert record_of(cluster).text == "Of the last 100 estimates here, 90 came true."
     assert record_of(ClusterFactory()).text == ""
 
 

@@ -3,6 +3,8 @@
 import pytest
 
 from scheduling.models import Job, JobGroup
+from tenants.models import Role
+from tests.factories import MembershipFactory
 
 
 def filled_in(scene, **changes):
@@ -100,3 +102,47 @@ def test_nobody_without_a_role_is_offered_a_tenant(client, scene):
     assert "You may not submit jobs yet" in page
     assert 'id="job-form"' not in page
     assert '<option value="nlp"' not in page
+
+
+def test_a_copy_of_a_job_is_proposed_whole(as_omar, scene):
+    as_omar.post("/jobs/new/", filled_in(scene))
+    job = Job.objects.get(name="my first job")
+
+    form = as_omar.get(f"/jobs/new/?from={job.public_id}").context["form"]
+
+    fields = set(filled_in(scene)) - {"once", "priority"}
+    wanted = filled_in(scene, environment="A=1\nB=x=y")
+    assert {name: str(form[name].value()) for name in fields} == {
+        name: wanted[name] for name in fields
+    }
+
+
+def test_a_copy_says_what_the_form_cannot_carry_over(as_omar, scene):
+    job = scene.jobs["llama-70b-pretrain"]
+    JobGroup.objects.filter(job=job).update(cpu_milli=4000)
+    job.needs_island = True
+    job.save()
+
+    shown = as_omar.get(f"/jobs/new/?from={job.public_id}")
+
+    assert shown.context["pattern"].left_out == ("CPU and memory", "wishes about GPUs and nodes")
+    assert "CPU and memory, wishes about GPUs and nodes." in shown.content.decode()
+
+
+def test_a_job_of_others_is_no_pattern(as_omar, scene):
+    hidden = Job.objects.exclude(tenant=scene.language).first()
+
+    assert as_omar.get(f"/jobs/new/?from={hidden.public_id}").status_code == 404
+
+
+def test_the_page_of_a_job_leads_to_its_copy_for_those_who_may_submit(client, as_omar, scene):
+    job = scene.jobs["llama-70b-pretrain"]
+    link = f'href="/jobs/new/?from={job.public_id}"'
+    viewer = MembershipFactory(tenant=scene.language, role=Role.VIEWER).user
+
+    shown_to_omar = as_omar.get(f"/jobs/{job.public_id}/").content.decode()
+    client.force_login(viewer)
+    shown_to_viewer = client.get(f"/jobs/{job.public_id}/").content.decode()
+
+    assert link in shown_to_omar
+    assert link not in shown_to_viewer

@@ -88,6 +88,16 @@ def test_stale_advice_is_not_shown_but_looked_for(
     assert ("scheduling.advise", {"job_id": job.pk}) in sent
 
 
+def test_advice_that_is_tried_again_stays_in_view(as_omar, job):
+    job.advice.checked_wall_at -= timedelta(minutes=1)
+    job.advice.save()
+
+    page = page_of(as_omar, job).content.decode()
+
+    assert links_in(page) != []
+    assert "being tried again" in page
+
+
 def test_the_likely_start_and_those_in_front_are_said(as_omar, scene, job):
     cluster, others = scene.cluster, Job.objects.waiting().exclude(pk=job.pk)
     QueueOrder.objects.create(cluster=cluster, jobs=[*others.values_list("pk", flat=True)], at=NOON)
