@@ -54,7 +54,9 @@ def home(request: HttpRequest) -> HttpResponse:
 def _for_member(request: HttpRequest, wall: datetime) -> dict[str, Any]:
     tenants = list(Tenant.objects.visible_to(request.user).active().order_by("slug"))
     roles = dict(request.user.memberships.values_list("tenant_id", "role"))
-    mine = Job.objects.visible_to(request.user).filter(owner=request.user)
+    visible = Job.objects.visible_to(request.user)
+    may_submit = any(role >= Role.RESEARCHER for role in roles.values())
+    mine = visible.filter(owner=request.user) if may_submit else visible
     led = [tenant for tenant in tenants if roles.get(tenant.pk) == Role.LEAD]
     counts = count_by_state(mine)
     return {
@@ -65,7 +67,7 @@ def _for_member(request: HttpRequest, wall: datetime) -> dict[str, Any]:
         "uses": tenants_in_use(tenants),
         "led": led,
         "requests": _needing(led) if led else [],
-        "may_submit": any(role >= Role.RESEARCHER for role in roles.values()),
+        "may_submit": may_submit,
     }
 
 

@@ -128,6 +128,7 @@ def node_page(request: HttpRequest, name: str) -> HttpResponse:
         "node_states": NODE_STATES,
         "kinds": KIND_LABELS,
         "rows": job_rows(with_rows(jobs), wall=wall),
+        "others": any(not holder.job_id for holder in holders.values()),
     }
     return render(request, "scheduling/node.html", shown)
 

@@ -79,11 +79,38 @@
   document.addEventListener("htmx:load", function (event) {
     rove(event.detail.elt.parentElement || document);
   });
+  // On narrow screens the navigation scrolls sideways: it starts where the reader is.
+  function showPlace() {
+    const here = document.querySelector(".rail [aria-current]");
+    const rail = here && here.closest(".rail");
+    if (rail && rail.scrollWidth > rail.clientWidth) {
+      const space = rail.clientWidth - here.offsetWidth;
+      rail.scrollLeft = here.getBoundingClientRect().left - rail.getBoundingClientRect().left - space / 2;
+    }
+  }
   document.addEventListener("DOMContentLoaded", function () {
+    showPlace();
     rove(document);
     const wrong = document.getElementById("form-errors");
     if (wrong) {
       wrong.focus();
+    }
+  });
+
+  // Buttons that copy the text of an element are of no use without script.
+  document.addEventListener("DOMContentLoaded", function () {
+    document.querySelectorAll("[data-copy]").forEach(function (button) {
+      button.hidden = !navigator.clipboard;
+    });
+  });
+  document.addEventListener("click", function (event) {
+    const button = event.target.closest("[data-copy]");
+    if (button) {
+      const text = document.getElementById(button.dataset.copy).textContent;
+      navigator.clipboard.writeText(text).then(function () {
+        button.textContent = button.dataset.done;
+        document.getElementById("status").textContent = button.dataset.done;
+      });
     }
   });
 

@@ -6,6 +6,7 @@
   function follow() {
     if (root.dataset.theme === "auto") {
       root.dataset.bsTheme = dark.matches ? "dark" : "light";
+      root.classList.toggle("dark-mode", dark.matches); // what Swagger UI goes by
     }
   }
   follow();

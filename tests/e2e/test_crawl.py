@@ -54,6 +54,7 @@ def pages_of(scene):
         ("mei", "/tenants/nlp/memberships/"),
         ("omar", "/tenants/nlp/memberships/"),
         ("mei", "/tenants/nlp/memberships/omar/remove/"),
+        ("omar", "/profile/tokens/"),
         ("mei", "/cluster/calendar/"),
         ("root", "/cluster/calendar/"),
         ("root", "/admin/approvals/"),
