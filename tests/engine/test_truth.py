@@ -24,13 +24,14 @@ CHUNK = 100  # seeds
 
 def run(seed):
     """(cycles, reasons given, what was wrong) of one random world over two hours."""
-    reasons, wrong, cycles = Counter(), [], 0
+    reasons, wrong, cycles, answers = Counter(), [], 0, {}
 
     def watch(snapshot, policy, plan):
         nonlocal cycles
         cycles += 1
         reasons.update(hold.reason for hold in plan.holds)
-        wrong.extend(f"seed {seed}: {what}" for what in falsehoods(snapshot, policy, plan))
+        found = falsehoods(snapshot, policy, plan, answers)
+        wrong.extend(f"seed {seed}: {what}" for what in found)
 
     try:
         list(simulate(read_scenario(Writer(seed).text()), until=TWO_HOURS, check=True, watch=watch))

@@ -6,7 +6,8 @@ and it must not. Nothing here reads what the planner worked out on its way to th
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.jobs import Access, ParentState
 from scheduling.engine.plan import Preempt, Reason, Reserve, Shrink, Start
 from scheduling.engine.policy import Order
+from scheduling.engine.snapshot import Quotas
 
 BEFORE_ROOM = frozenset(
     {
@@ -34,9 +36,12 @@ CUT_ANEW = NO_PLACE | {Reason.LAYOUT_NEEDED, Reason.MAKING_ROOM}
 """What keeps slices from a job on an empty cluster, too, while its boards are cut otherwise."""
 
 
-def falsehoods(snapshot, policy, plan):
-    """What `plan` says of waiting jobs and is not true, in sentences."""
-    asked = _Question(snapshot, policy, plan)
+def falsehoods(snapshot, policy, plan, answers=None):
+    """What `plan` says of waiting jobs and is not true, in sentences.
+
+    answers: of earlier questions about jobs alone on their cluster; they need not be asked again.
+    """
+    asked = _Question(snapshot, policy, plan, {} if answers is None else answers)
     return [
         f"{asked.job(hold).name}: {hold.reason} {dict(hold.numbers)}: {what}"
         for hold in plan.holds
@@ -47,8 +52,9 @@ def falsehoods(snapshot, policy, plan):
 class _Question:
     """One plan and the snapshot it came from; what would be said if something were otherwise."""
 
-    def __init__(self, snapshot, policy, plan):
+    def __init__(self, snapshot, policy, plan, answers):
         self.snapshot, self.policy, self.plan = snapshot, policy, plan
+        self.answers = answers
         self.pending = {job.id: job for job in snapshot.pending}
         self.running = {job.id: job for job in snapshot.running}
         self.place = {hold.job: place for place, hold in enumerate(plan.holds)}
@@ -64,25 +70,21 @@ class _Question:
         if "waits_for" in numbers and not self._never_ends(numbers["waits_for"]):
             yield "the job waited for does end"
 
-    def verdict(self, hold, *, job=None, policy=None, **parts):
-        """What is said of the job if it, or its surroundings, were otherwise."""
+    def reason(self, hold, *, job=None, policy=None, **parts):
+        """Why the job would wait if it, or its surroundings, were otherwise; None if it starts."""
         changed = replace(self.snapshot, **parts)
         if job is not None:
             others = (job if own.id == job.id else own for own in changed.pending)
             changed = replace(changed, pending=tuple(others))
-        plan = plan_cycle(changed, policy or self.policy)
-        return next(own for own in (*plan.starts, *plan.holds) if own.job == hold.job)
-
-    def reason(self, hold, **otherwise):
-        verdict = self.verdict(hold, **otherwise)
-        return None if isinstance(verdict, Start) else verdict.reason
+        return _said_of(hold.job, plan_cycle(changed, policy or self.policy))
 
     def alone(self, hold):
         """The job by itself, free of all it waits for, on the whole cluster, repaired and empty."""
-        own, quotas = self.snapshot, self.snapshot.quotas
-        return self.reason(
-            hold,
-            pending=(replace(self.job(hold), held=False, not_before=None, after=(), gates=()),),
+        own, quotas, job = self.snapshot, self.snapshot.quotas, self.job(hold)
+        changed = replace(
+            own,
+            taken_at=job.submitted_at if job.patience_seconds is None else own.taken_at,
+            pending=(replace(job, held=False, not_before=None, after=(), gates=()),),
             running=(),
             holds=(),
             blocks=(),
@@ -102,6 +104,10 @@ class _Question:
                 usage=np.zeros_like(quotas.usage),
             ),
         )
+        question = self.policy, _contents(changed)
+        if question not in self.answers:
+            self.answers[question] = _said_of(hold.job, plan_cycle(changed, self.policy))
+        return self.answers[question]
 
     def _could_start(self, hold):
         left = self.alone(hold)
@@ -246,12 +252,34 @@ class _Question:
             yield f"{more} members start"
 
     def _without_quotas(self, hold):
+        return _said_of(hold.job, self._plan_without_quotas)
+
+    @cached_property
+    def _plan_without_quotas(self):
         quotas = self.snapshot.quotas
-        return self.reason(hold, quotas=replace(quotas, limited=np.zeros_like(quotas.limited)))
+        unlimited = replace(quotas, limited=np.zeros_like(quotas.limited))
+        return plan_cycle(replace(self.snapshot, quotas=unlimited), self.policy)
 
     def _more(self, numbers, less, more):
         if numbers[less] >= numbers[more]:
             yield f"{less} is not less than {more}"
+
+
+def _said_of(job_id, plan):
+    """Why the job waits; None if it starts."""
+    verdict = next(own for own in (*plan.starts, *plan.holds) if own.job == job_id)
+    return None if isinstance(verdict, Start) else verdict.reason
+
+
+def _contents(row):
+    """Every field of a snapshot or its quotas, arrays as bytes: equal for equal ones."""
+    return tuple(_content(getattr(row, field.name)) for field in fields(row))
+
+
+def _content(value):
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    return _contents(value) if isinstance(value, Quotas) else value
 
 
 def _of_members(job, members):
