@@ -26,6 +26,7 @@ from scheduling.engine.jobs import (
     Request,
     RunningJob,
 )
+from scheduling.engine.memory import Memory
 from scheduling.engine.plan import Hold, Plan, Preempt, Start
 from scheduling.engine.policy import Policy
 from scheduling.engine.snapshot import PARTS_PER_GPU, HeldDevices, Quotas, Snapshot
@@ -108,6 +109,7 @@ class _Replay:
         self._ends: list[tuple[int, int]] = []
         self._ended = 0
         self._empty = self._empty_site()
+        self._memory = Memory()
 
     def run(self) -> list[Outcome | None]:
         arrivals = list(range(len(self._jobs)))
@@ -230,7 +232,7 @@ class _Replay:
 
     def _plan(self, now: int) -> Plan:
         snapshot = self._snapshot(now)
-        plan = plan_cycle(snapshot, self._policy)
+        plan = plan_cycle(snapshot, self._policy, self._memory)
         if self._check and (wrong := violations(snapshot, plan, self._policy)):
             raise AssertionError(f"unsound plan at {now} s: {wrong}")
         return plan
