@@ -39,12 +39,11 @@ def pattern_of(job: Job) -> Pattern:
         "image": job.image,
         "command": shlex.join(job.command),
         "environment": "\n".join(f"{name}={value}" for name, value in job.environment.items()),
-        "max_hours": job.walltime_seconds and round(job.walltime_seconds / HOUR, 4),
+        "max_hours": job.walltime_seconds and f"{job.walltime_seconds / HOUR:.4g}",
         "priority": priority and priority.pk,
-        "run_seconds": job.annotations.get(RUN_SECONDS),
+        "run_seconds": job.annotations.get(RUN_SECONDS, ""),
     }
-    given = {name: value for name, value in initial.items() if value not in (None, "")}
-    return Pattern(job, given, tuple(str(words) for words in _left_out(job)))
+    return Pattern(job, initial, tuple(str(words) for words in _left_out(job)))
 
 
 def _left_out(job: Job) -> Iterator[Promise]:

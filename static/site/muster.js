@@ -97,6 +97,27 @@
     }
   });
 
+  // The clock of a simulated cluster goes on, in the zone in which the page was written.
+  function tick() {
+    const clock = document.querySelector("[data-clock-speed]");
+    const time = clock && clock.querySelector("time");
+    if (!time) {
+      return;
+    }
+    const speed = Number(clock.dataset.clockSpeed);
+    const shown = Date.parse(time.textContent.replace(" ", "T") + ":00Z");
+    const start = shown + (Date.parse(time.dateTime) % 60000);
+    const opened = Date.now();
+    time.removeAttribute("title");
+    setInterval(function () {
+      if (!document.hidden) {
+        const now = new Date(start + (Date.now() - opened) * speed);
+        time.textContent = now.toISOString().slice(0, 16).replace("T", " ");
+      }
+    }, 1000);
+  }
+  document.addEventListener("DOMContentLoaded", tick);
+
   // Buttons that copy the text of an element are of no use without script.
   document.addEventListener("DOMContentLoaded", function () {
     document.querySelectorAll("[data-copy]").forEach(function (button) {
