@@ -13,6 +13,7 @@ from portal.core.queueing import send_again, send_on_commit
 from scheduling import snapshots
 from scheduling.engine.advice import Aid, Suggestion, suggestions
 from scheduling.engine.explain import ChangeKind
+from scheduling.engine.policy import Policy
 from scheduling.engine.snapshot import Snapshot
 from scheduling.models import Advice, Cycle, Job
 from scheduling.services.policies import policy_in_force
@@ -97,12 +98,7 @@ def advise(job: Job, *, at: datetime, wall: datetime) -> None:
         job.refresh_from_db(fields=["state", "version"])
     if job.state != JobState.QUEUED:
         return
-    found, is_complete = [], True
-    for suggestion in suggestions(snapshot, policy, job.pk):
-        found.append(_plain(suggestion, snapshot))
-        if time.perf_counter() - began > BUDGET_SECONDS:
-            is_complete = False
-            break
+    found, is_complete = search(snapshot, policy, job.pk, until=began + BUDGET_SECONDS)
     Advice.objects.update_or_create(
         job=job,
         defaults={
@@ -114,6 +110,21 @@ def advise(job: Job, *, at: datetime, wall: datetime) -> None:
             "is_complete": is_complete,
         },
     )
+
+
+def search(
+    snapshot: Snapshot, policy: Policy, job_id: int, *, until: float
+) -> tuple[list[dict[str, Any]], bool]:
+    """What would help, in plain values; and whether the search came to its end.
+
+    until: of `time.perf_counter`; nothing more is tried after it.
+    """
+    found = []
+    for suggestion in suggestions(snapshot, policy, job_id):
+        found.append(_plain(suggestion, snapshot))
+        if time.perf_counter() > until:
+            return found, False
+    return found, True
 
 
 def _plain(suggestion: Suggestion, snapshot: Snapshot) -> dict[str, Any]:

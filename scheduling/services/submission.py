@@ -33,7 +33,7 @@ def submit_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -
     known = _submitted_before(request, tenant)
     if known is not None:
         return known
-    job = _create(request, tenant=tenant, by=by, at=at)
+    job = create_rows(request, tenant=tenant, by=by, at=at)
     JobEvent.objects.create(job=job, to_state=job.state, reason="submitted", actor=by, at=at)
     audit.record("submit_job", job, by=by, after={"name": job.name, "gpus": _gpus(request)})
     ask_for_cycle(request.cluster.pk)
@@ -53,7 +53,8 @@ def _submitted_before(request: JobRequest, tenant: Tenant) -> Job | None:
     return known
 
 
-def _create(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -> Job:
+def create_rows(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -> Job:
+    """The job's own rows, of a request that was checked; nobody is told of it."""
     job = Job.objects.create(
         public_id=next_public_id(),
         tenant=tenant,

@@ -91,9 +91,9 @@
   document.addEventListener("DOMContentLoaded", function () {
     showPlace();
     rove(document);
-    const wrong = document.getElementById("form-errors");
-    if (wrong) {
-      wrong.focus();
+    const answer = document.getElementById("form-errors") || document.getElementById("trial");
+    if (answer) {
+      answer.focus();
     }
   });
 

@@ -146,3 +146,21 @@ def test_the_page_of_a_job_leads_to_its_copy_for_those_who_may_submit(client, as
 
     assert link in shown_to_omar
     assert link not in shown_to_viewer
+
+
+def test_a_job_can_be_tried_without_being_submitted(as_omar, scene):
+    answer = as_omar.post("/jobs/new/", filled_in(scene, **{"try": "1"}))
+
+    page = answer.content.decode()
+    assert answer.status_code == 200
+    assert 'id="trial"' in page
+    assert "nothing was submitted" in page
+    assert 'value="my first job"' in page
+    assert not Job.objects.filter(name="my first job").exists()
+
+
+def test_what_a_trial_refuses_is_said_beside_its_field(as_omar, scene):
+    answer = as_omar.post("/jobs/new/", filled_in(scene, gpus_per_member="9", **{"try": "1"}))
+
+    assert (answer.status_code, answer.context["trial"]) == (422, None)
+    assert list(answer.context["form"].errors) == ["gpus_per_member"]
