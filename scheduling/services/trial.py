@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db import connection, transaction
 
 from scheduling import snapshots
+from scheduling.engine.advice import RULED_OUT
 from scheduling.engine.cycle import verdict_on
 from scheduling.engine.plan import Start
 from scheduling.engine.snapshot import Snapshot
@@ -29,12 +30,14 @@ class Trial:
 
     starts_on: (node, members there), empty where it would wait. borrows: whether it starts on what
     others are guaranteed. advice: what would help it, where it would wait; not stored either.
+    is_ruled_out: no waiting mends what keeps it back.
     """
 
     job: Job
     starts_on: tuple[tuple[str, int], ...] = ()
     borrows: bool = False
     advice: Advice | None = None
+    is_ruled_out: bool = False
 
 
 @transaction.atomic
@@ -67,7 +70,8 @@ def _judge(job: Job, *, at: datetime) -> Trial:
     names = {each.id: each.name for each in (*snapshot.pending, *snapshot.running)}
     job.reason, job.reason_numbers = verdict.reason, readable(verdict, names)
     found, is_complete = search(snapshot, policy, job.pk, until=began + BUDGET_SECONDS)
-    return Trial(job=job, advice=Advice(job=job, found=found, is_complete=is_complete))
+    advice = Advice(job=job, found=found, is_complete=is_complete)
+    return Trial(job=job, advice=advice, is_ruled_out=verdict.reason in RULED_OUT)
 
 
 def _places(start: Start, snapshot: Snapshot) -> tuple[tuple[str, int], ...]:

@@ -36,6 +36,12 @@ def test_a_job_that_does_not_fit_would_wait_and_says_why_and_what_would_help(wor
     ]
 
 
+def test_what_no_waiting_mends_is_told_from_a_wait(world):
+    world.running(members=1)
+
+    assert [tried(world, members=n).is_ruled_out for n in (2, 3)] == [False, True]
+
+
 def test_nothing_is_left_of_a_trial(world, sent):
     before = world.cluster.cycle_asked
 
