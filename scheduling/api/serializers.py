@@ -247,3 +247,8 @@ class ExplanationSerializer(serializers.Serializer[Explanation]):
     )
     checked_at = serializers.DateTimeField(read_only=True, allow_null=True)
     facts = FactSerializer(many=True, read_only=True)
+    stops = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="How it last made room for another job, and who made room for it: sentences.",
+    )

@@ -6,6 +6,7 @@ from scheduling.models import Advice, Job, StartEstimate
 from scheduling.reports.estimates import Record, Start, record_of, start_from
 from scheduling.reports.helps import Help, helps_of
 from scheduling.reports.position import Position, place_of
+from scheduling.reports.preemptions import preemption_texts
 from scheduling.reports.reasons import Fact, facts, reason_text
 from scheduling.states import JobState
 from tenants.models import User
@@ -43,6 +44,7 @@ class Explanation(Wait):
     """Why a job waits, and everything about its wait.
 
     since: in its state since. evaluated_at: the last cycle that looked at it. Cluster clock.
+    stops: how it last made room for another job, and who made room for it; a sentence each.
     """
 
     state: str
@@ -50,6 +52,7 @@ class Explanation(Wait):
     evaluated_at: datetime | None
     reason: Reasoning | None
     facts: tuple[Fact, ...]
+    stops: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def wait_of(job: Job, known: Known, *, reader: User, at: datetime) -> Wait:
 
 
 def explained(job: Job, known: Known, *, reader: User, at: datetime) -> Explanation:
-    """Everything about `job`'s wait, told to `reader`. Seven queries at most. at: cluster clock."""
+    """Everything about `job`'s wait, told to `reader`. Nine queries at most. at: cluster clock."""
     last = job.events.order_by("-pk").first()
     wait = wait_of(job, known, reader=reader, at=at)
     return Explanation(
@@ -87,6 +90,7 @@ def explained(job: Job, known: Known, *, reader: User, at: datetime) -> Explanat
         evaluated_at=_evaluated_at(job),
         reason=reasoning(job),
         facts=facts(job),
+        stops=preemption_texts(job),
         **{field.name: getattr(wait, field.name) for field in fields(Wait)},
     )
 

@@ -9,6 +9,7 @@ from tests.factories import (
     JobEventFactory,
     JobFactory,
     JobFlavorFactory,
+    PreemptionFactory,
     PriorityClassFactory,
     StartEstimateFactory,
 )
@@ -354,6 +355,7 @@ def test_an_explanation_says_why_with_numbers_and_place(api, member, cluster):
         "would_help": None,
         "is_complete": False,
         "checked_at": None,
+        "stops": [],
     }
     assert facts == {"free": 2, "largest": 1, "level": "rack"}
 
@@ -375,7 +377,22 @@ def test_a_job_that_runs_needs_no_explanation(api, member):
         "is_complete": False,
         "checked_at": None,
         "facts": [],
+        "stops": [],
     }
+
+
+def test_an_explanation_says_who_made_room_for_whom(api, member, cluster):
+    victim = JobFactory(tenant=member.tenant, cluster=cluster)
+    claimant = JobFactory(tenant=member.tenant, cluster=cluster, state=JobState.RUNNING)
+    PreemptionFactory(job=victim, claimant=claimant, gone_at=T0, checkpoint_at=T0)
+
+    told = [
+        api.get(f"{JOBS}/{job.public_id}/explanation").json()["stops"] for job in (victim, claimant)
+    ]
+
+    assert [len(sentences) for sentences in told] == [1, 1]
+    assert "goes on from its checkpoint" in told[0][0]
+    assert "was stopped for it" in told[1][0]
 
 
 def test_times_are_utc_whatever_zone_the_caller_lives_in(api, member):
