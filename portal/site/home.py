@@ -18,6 +18,7 @@ from scheduling.reports.jobs import count_by_state, job_rows, with_rows
 from scheduling.reports.occupancy import holders_in
 from scheduling.reports.queue import Queue, jobs_at, queue_of, queue_rows
 from scheduling.reports.quota_use import TenantUse, tenants_in_use
+from scheduling.reports.vitals import is_stalled
 from scheduling.states import HOLDING, JobState
 from scheduling.web.cluster import KIND_LABELS, NODE_STATES, ClusterMap, draw_map, looks
 from tenants.models import QuotaRequest, Role, Tenant
@@ -95,6 +96,7 @@ def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
         "kinds": KIND_LABELS,
         "node_states": NODE_STATES,
         "planned_at": cluster.planned_at if cluster else None,
+        "is_stalled": cluster is not None and is_stalled(cluster, wall=wall),
     }
 
 

@@ -10,6 +10,7 @@ from scheduling.models import Job
 from scheduling.states import FINAL, JobState
 from topology.models import Cluster
 
+STALLED_AFTER = 60.0  # wall seconds without a cycle; six beats
 UNENDED = tuple(state for state in JobState if state not in FINAL)
 
 
@@ -36,6 +37,12 @@ def vitals(*, wall: datetime) -> list[Vitals]:
         )
         for cluster in Cluster.objects.order_by("slug")
     ]
+
+
+def is_stalled(cluster: Cluster, *, wall: datetime) -> bool:
+    """Whether cycles have come to `cluster` and come no more. wall: the wall clock."""
+    age = _cycle_age(cluster, wall)
+    return age is not None and age > STALLED_AFTER
 
 
 def _cycle_age(cluster: Cluster, wall: datetime) -> float | None:

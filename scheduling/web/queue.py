@@ -4,6 +4,7 @@ from django.views.decorators.http import require_safe
 
 from portal.core.web import Slice, polled, signed_in, tag_of
 from scheduling.reports.queue import Queue, jobs_at, queue_of, queue_rows
+from scheduling.reports.vitals import is_stalled
 from topology.web.clusters import chosen_cluster
 
 PAGE_SIZE = 50
@@ -35,6 +36,7 @@ def queue(request: HttpRequest) -> HttpResponse:
             "mine_count": len(mine),
             "first_of_mine": mine[0][0] if mine else None,
             "planned_at": cluster.planned_at if cluster else None,
+            "is_stalled": cluster is not None and is_stalled(cluster, wall=wall),
         },
         tag=tag_of(
             request, versions, len(waiting.places), len(mine), int(wall.timestamp()) // MINUTE

@@ -14,6 +14,7 @@ from tenants.services.sign_in import make_sign_in_link
 from tenants.web.sign_in import DEMO
 from tests.factories import JobFactory, MembershipFactory, UserFactory
 from tests.scene import PASSWORD, make_scene
+from topology.models import Cluster
 
 ROOT = Path(settings.BASE_DIR)
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
@@ -273,3 +274,11 @@ def test_a_nul_in_an_address_names_nothing(client, db, address, status):
     client.force_login(UserFactory())
 
     assert client.get(address).status_code == status
+
+
+def test_operators_are_told_at_home_that_the_scheduler_is_not_at_work(client, scene):
+    client.force_login(scene.root)
+    seen = timezone.now() - timedelta(minutes=2)
+    Cluster.objects.update(clock_wall_at=seen)
+
+    assert 'id="stalled"' in client.get("/").content.decode()

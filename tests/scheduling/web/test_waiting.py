@@ -181,3 +181,13 @@ def test_a_viewer_may_not_change_a_job(client, scene, job):
     answer = client.get(f"/jobs/{job.public_id}/change/?kind=members&value=1")
 
     assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(("minutes", "says"), [(0, False), (2, True)])
+def test_the_queue_says_when_the_scheduler_is_not_at_work(as_omar, scene, minutes, says):
+    seen = timezone.now() - timedelta(minutes=minutes)
+    Cluster.objects.update(clock_at=NOON, clock_wall_at=seen, clock_speed=60, planned_at=NOON)
+
+    page = as_omar.get("/queue/").content.decode()
+
+    assert ('id="stalled"' in page) == says
