@@ -11,7 +11,7 @@ from scheduling.engine.charge import charges, device_count
 from scheduling.engine.claims import Claim
 from scheduling.engine.fleet import Dearness, Fleet
 from scheduling.engine.fragmentation import Mix
-from scheduling.engine.gang import amounts_of
+from scheduling.engine.gang import amounts_of, is_gang_of
 from scheduling.engine.horizon import Horizon, Stay, duration_of, end_of
 from scheduling.engine.jobs import (
     JobSpec,
@@ -80,7 +80,8 @@ class Desk:
             self._leave(job, job.members if job.stopping else job.stopping_members)
         self.kept: dict[int, HeldDevices] = {}
         for held in self._valid_holds():
-            self._keep(held)
+            if self._comes_free(held):
+                self._keep(held)
         self.ledger = self._raw
         self._cap()
         self.promises = Promises()
@@ -101,6 +102,15 @@ class Desk:
         for held in self.snapshot.holds:
             if held.job in pending and (held.until > self.at or held.job in stopping):
                 yield held
+
+    def _comes_free(self, held: HeldDevices) -> bool:
+        """Whether what is kept is what the job asks for still, and is about to be free.
+
+        It is not where a victim could not be stopped after all, a device or room on a node was
+        lost, or the job has been changed: then the job looks for room anew.
+        """
+        job = self.job(held.job)
+        return is_gang_of(job, held.members) and self.soon.has(job, held.members)
 
     def claim(self, job: PendingJob) -> Claim:
         """What a waiting job asks for."""

@@ -1,11 +1,13 @@
 """A gang's members on nodes and devices: whole, or not at all."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scheduling.engine.arrays import BoolArray, IntArray
+from scheduling.engine.charge import device_count
 from scheduling.engine.devices import with_devices
 from scheduling.engine.fit import member_slots
 from scheduling.engine.fleet import Fleet
@@ -54,6 +56,18 @@ class Place:
         return replace(
             self, allowed=allowed, within=self.within - amounts_of(ledger.fleet, job, members)
         )
+
+
+def is_gang_of(job: JobSpec, members: Sequence[PlacedMember]) -> bool:
+    """Whether `members` are a whole gang as `job` asks for it, each with as many devices."""
+    counts = Counter(member.group for member in members)
+    if any(counts[index] > group.max_member for index, group in enumerate(job.groups)):
+        return False
+    return job.is_whole(members) and all(
+        len(member.gpus) + len(member.instances) + len(member.slots)
+        == device_count(job.groups[member.group].request)
+        for member in members
+    )
 
 
 def amounts_of(fleet: Fleet, job: JobSpec, members: Sequence[PlacedMember]) -> IntArray:

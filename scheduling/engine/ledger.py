@@ -154,6 +154,14 @@ class Ledger:
         self._slots[freed.slot] = True
         self._whole[:] = _whole_free(self.fleet, self._gpu_milli)
 
+    def has(self, job: JobSpec, members: Iterable[PlacedMember]) -> bool:
+        """Whether all that members ask for is free."""
+        try:
+            self.fork().take(job, members)
+        except AssertionError:
+            return False
+        return True
+
     def take(self, job: JobSpec, members: Iterable[PlacedMember]) -> None:
         """Give members what they ask for. Raises AssertionError if anything of it is not free."""
         for member in members:

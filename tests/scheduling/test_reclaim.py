@@ -2,8 +2,11 @@
 
 import pytest
 
-from scheduling.models import Preemption
+from scheduling.engine.explain import ChangeKind
+from scheduling.models import DeviceHold, Job, Preemption
+from scheduling.services.changing import JobChange, change_waiting_job
 from scheduling.services.holding import hold_job
+from scheduling.states import JobState
 from tests.scheduling.world import after, lender_and_borrower, state_of, story
 
 
@@ -82,3 +85,37 @@ def test_room_that_its_owner_does_not_take_is_given_up_in_the_end(lender, borrow
         states.append(state_of(victim))
 
     assert states == ["queued", "queued", "queued", "starting"]
+
+
+def test_a_victim_that_could_not_be_stopped_is_asked_again_in_the_next_cycle(lender, borrower):
+    """As when it was moved between the snapshot and the stop: what is kept is not coming free."""
+    victim = borrower.running()
+    owner = lender.submit(at=after(100))
+    lender.plan(at=after(100))
+    Job.objects.filter(pk=victim.pk).update(
+        state=JobState.RUNNING, stopping_to="", stopping_for=None
+    )
+    Preemption.objects.all().delete()
+
+    lender.plan(at=after(101))
+
+    assert (state_of(victim), state_of(owner)) == ("stopping", "queued")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(ChangeKind.GPUS_PER_MEMBER, "2"), (ChangeKind.MEMBERS, "1")]
+)
+def test_what_was_kept_is_let_go_when_its_owner_asks_for_less_and_waits(
+    lender, borrower, kind, value
+):
+    borrower.running()
+    owner = lender.submit(members=2, gpus=4, at=after(100))
+    lender.plan(at=after(100))
+    owner.refresh_from_db()
+    change = JobChange(kind, value)
+    change_waiting_job(owner, change, by=lender.researcher, seen=owner.version)
+    hold_job(owner, by=lender.researcher)
+
+    lender.plan(at=after(101))
+
+    assert not DeviceHold.objects.exists()
