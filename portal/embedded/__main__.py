@@ -35,6 +35,10 @@ def main(arguments: Sequence[str]) -> int:
             f"\nRun it as that user, or give the folder over: chown -R $(id -un) {options.data}"
         )
         return 1
+    except OSError as error:  # a full disk, a folder that cannot be written to
+        place = f" ({error.filename})" if error.filename else ""
+        say(f"\n{error.strerror or error}{place}. Mend that, then run the same command again.")
+        return 1
     return 0
 
 

@@ -49,8 +49,11 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _read(descriptor: int) -> dict[str, str | int]:
-    text = os.pread(descriptor, 4096, 0)
-    return json.loads(text) if text else {"pid": 0, "address": "an address it has not said yet"}
+    unknown = {"pid": 0, "address": "an address it has not said yet"}
+    try:
+        return unknown | json.loads(os.pread(descriptor, 4096, 0))
+    except (ValueError, TypeError):  # nothing yet, or what a full disk left of it
+        return unknown
 
 
 def _is_alive(pid: str | int) -> bool:

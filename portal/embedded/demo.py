@@ -16,6 +16,8 @@ from portal.embedded.programs import Program
 ROOT = Path(__file__).resolve().parents[2]
 NODES = "6xH100-SXM:8,4xA100-80GB:8,2xL40S:8"
 USER = "demo-operator"
+_SECRET_BYTES = 48
+_SECRET_LENGTH = 64  # of as many bytes, as text
 
 # What the caller's shell may hold of other programs' settings, and would bend ours.
 _DROPPED_PREFIXES = ("PG", "CELERY_", "DJANGO_", "GUNICORN_", "WEB_CONCURRENCY")
@@ -79,21 +81,30 @@ def environment(given: Mapping[str, str], options: Options, services: Services) 
 def keep_environment(file: Path, env: Mapping[str, str]) -> None:
     """Write what is the portal's own in `env` for a shell to source; its owner alone may read."""
     lines = [f"{key}={shlex.quote(env[key])}" for key in sorted(env) if key.startswith(_OURS)]
+    _write_whole(file, "\n".join(lines) + "\n")
+
+
+def kept_secret(file: Path) -> str:
+    """A secret that is made the first time, and that its owner alone may read.
+
+    One that was cut off, as by a full disk, is made anew: a short one can be guessed.
+    """
+    with suppress(FileNotFoundError):
+        kept = file.read_text(errors="replace")
+        if len(kept) == _SECRET_LENGTH and kept.isascii():
+            return kept
+    _write_whole(file, secrets.token_urlsafe(_SECRET_BYTES))
+    return file.read_text()
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """Write `text` at once or not at all, for its owner alone to read."""
     half = file.with_suffix(".half")
     half.unlink(missing_ok=True)
     descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as handle:
-        handle.write("\n".join(lines) + "\n")
+        handle.write(text)
     half.replace(file)
-
-
-def kept_secret(file: Path) -> str:
-    """A secret that is made the first time, and that its owner alone may read."""
-    with suppress(FileExistsError):
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as handle:
-            handle.write(secrets.token_urlsafe(48))
-    return file.read_text()
 
 
 def simcluster(options: Options, env: Mapping[str, str]) -> Program:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from portal.embedded import demo
+from portal.embedded import demo, given
 from portal.embedded.programs import CannotStart, Program, kill_group, last_lines, spawn
 from portal.embedded.terminal import step
 
@@ -25,7 +25,7 @@ def make_tables(options: demo.Options, env: Mapping[str, str]) -> None:
     mark = options.data / "prepared-tables"
     addresses = env["DATABASE_URL"] + env["MUSTER_SIMCLUSTER_URL"]
     state = fingerprint(demo.ROOT, _TABLES, salt=addresses)
-    if is_marked(mark, state):
+    if is_marked(mark, state) and given.has_tables(env["DATABASE_URL"]):
         return
     with step("Making the tables"):
         run_to_end(demo.python(options, env, "migrate", "manage.py", "migrate", "--no-input"))

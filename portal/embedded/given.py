@@ -14,11 +14,20 @@ PATIENCE_SECONDS = 5
 def require_database(url: str) -> None:
     """CannotStart unless a PostgreSQL answers at `url`."""
     try:
-        psycopg.connect(
-            re.sub(r"^(psql|pgsql)://", "postgresql://", url), connect_timeout=PATIENCE_SECONDS
-        ).close()
+        _connect(url).close()
     except psycopg.Error as error:
         raise _unusable("DATABASE_URL", "PostgreSQL", error) from error
+
+
+def has_tables(url: str) -> bool:
+    """Whether migrations were ever run in the database at `url`: it may have been emptied since."""
+    with _connect(url) as connection:
+        return connection.execute("SELECT to_regclass('django_migrations')").fetchone() != (None,)
+
+
+def _connect(url: str) -> psycopg.Connection:
+    plain = re.sub(r"^(psql|pgsql)://", "postgresql://", url)
+    return psycopg.connect(plain, connect_timeout=PATIENCE_SECONDS)
 
 
 def require_broker(url: str) -> None:

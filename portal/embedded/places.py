@@ -84,6 +84,15 @@ def _make(folder: Path, mode: int) -> None:
         path.chmod(mode if path == folder else 0o755)  # whatever the umask says
 
 
+def open_to_all(folder: Path) -> None:
+    """Let everybody read and run what the owner may, whatever the umask was when it was made."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            mode = stat.S_IMODE(path.stat().st_mode)
+            may = mode & (stat.S_IRUSR | stat.S_IXUSR)
+            path.chmod(mode | may >> 3 | may >> 6)
+
+
 def _hand_over(home: Path, account: Account) -> None:
     if any(home.iterdir()):
         raise CannotStart(

@@ -36,7 +36,7 @@ def next_free(after: int) -> int:
 
 def kept(file: Path) -> int:
     """The port written in `file` if it is still free, else a free one, which is written there."""
-    with contextlib.suppress(FileNotFoundError, ValueError):
+    with contextlib.suppress(FileNotFoundError, ValueError, OverflowError):
         port = int(file.read_text())
         if is_free(port):
             return port

