@@ -69,7 +69,8 @@ def _count(queryset: QuerySet[Any]) -> dict[str, Any]:
 
 def _cursor(row: Model, order: str) -> str:
     name = order.removeprefix("-")
-    field: Any = row._meta.get_field(name)  # noqa: SLF001 - Django's public name for it
+    meta = row._meta  # noqa: SLF001 - Django's public name for it
+    field: Any = meta.pk if name == "pk" else meta.get_field(name)
     value = field.value_to_string(row)
     return signing.dumps([order, value, row.pk], salt=_SALT)
 

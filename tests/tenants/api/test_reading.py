@@ -125,3 +125,19 @@ def test_lists_cost_the_same_for_any_number(api, member, path, count, django_ass
 @pytest.mark.parametrize("number", ["9" * 18, "0"])
 def test_a_number_that_no_quota_has_is_not_found(api, number):
     assert api.get(f"/api/v1/quotas/{number}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["tenants", "quotas", "tokens", "tenants/vision/memberships"])
+def test_lists_go_on_where_a_page_ends(api, member, path):
+    for _number in range(2):
+        other = MembershipFactory(user=member.user)
+        QuotaFactory(tenant=other.tenant)
+        ApiTokenFactory(user=member.user)
+        MembershipFactory(tenant=member.tenant)
+    whole = api.get(f"/api/v1/{path}").json()
+
+    first = api.get(f"/api/v1/{path}?limit=1").json()
+    rest = api.get(f"/api/v1/{path}", {"cursor": first["next"]}).json()
+
+    assert len(whole["items"]) >= 2
+    assert first["items"] + rest["items"] == whole["items"]
