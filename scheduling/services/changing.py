@@ -12,6 +12,7 @@ from portal.core import audit
 from portal.core.errors import Conflict, Refused
 from scheduling.engine.explain import ChangeKind
 from scheduling.models import Job, JobFlavor, JobGroup, Level
+from scheduling.services.checks import LONGEST_WALLTIME
 from scheduling.states import JobState
 from tenants.access import require_role
 from tenants.models import Role, User
@@ -95,7 +96,8 @@ def _level(job: Job, value: str) -> str:
 
 def _walltime(job: Job, value: str) -> int | None:
     seconds, present = _number(value), job.walltime_seconds
-    if seconds < SHORTEST_SECONDS or (present is not None and seconds >= present):
+    most = LONGEST_WALLTIME if present is None else present - 1
+    if not SHORTEST_SECONDS <= seconds <= most:
         raise _not_less()
     Job.objects.filter(pk=job.pk).update(walltime_seconds=seconds)
     return present

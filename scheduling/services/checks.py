@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from datetime import datetime
 
 from django.utils.translation import gettext as _
 
@@ -28,8 +29,11 @@ LONGEST_IMAGE = 300
 LONGEST_EXTERNAL_ID = 80
 
 
-def check_request(request: JobRequest, tenant: Tenant) -> None:
-    """Refuse with Refused or GangTooLarge what no cycle could ever carry out."""
+def check_request(request: JobRequest, tenant: Tenant, *, at: datetime) -> None:
+    """Refuse with Refused or GangTooLarge what no cycle could ever carry out.
+
+    at: cluster clock.
+    """
     _check_name(request.name)
     _check_external_id(request.external_id)
     _check_cluster(request.cluster)
@@ -38,7 +42,7 @@ def check_request(request: JobRequest, tenant: Tenant) -> None:
     _check_priority(request, tenant)
     _check_flavors(request)
     _check_texts(request)
-    check_wishes(request, tenant)
+    check_wishes(request, tenant, at=at)
     if tenant.archived_at is not None:
         raise Refused(
             _("Tenant %s is archived and takes no new jobs.") % tenant.slug, field="tenant"

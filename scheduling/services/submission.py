@@ -29,7 +29,7 @@ def submit_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -
     at: cluster clock. Raises NotAllowed, Refused.
     """
     require_role(by, tenant, Role.RESEARCHER)
-    check_request(request, tenant)
+    check_request(request, tenant, at=at)
     known = _submitted_before(request, tenant)
     if known is not None:
         return known

@@ -1,5 +1,7 @@
 """What submission refuses of a job's wishes."""
 
+from datetime import datetime, timedelta
+
 from django.utils.translation import gettext as _
 
 from portal.core.errors import Refused
@@ -8,13 +10,17 @@ from scheduling.services.requests import JobRequest
 from tenants.models import Tenant
 
 LONGEST_SECONDS = 366 * 86_400
+LONGEST_AHEAD = timedelta(seconds=LONGEST_SECONDS)
 LONGEST_GRACE = 86_400
 MOST_MIB = 10**9
 MOST_DEPENDENCIES = 100
 
 
-def check_wishes(request: JobRequest, tenant: Tenant) -> None:
-    """Refuse with Refused, naming the wish, what contradicts itself or names what is not there."""
+def check_wishes(request: JobRequest, tenant: Tenant, *, at: datetime) -> None:
+    """Refuse with Refused, naming the wish, what contradicts itself or names what is not there.
+
+    at: cluster clock.
+    """
     wishes = request.wishes
     if not 0 <= wishes.gpu_memory_mib <= MOST_MIB:
         raise Refused(_("That is no amount of memory."), field="gpu_memory_mib")
@@ -24,6 +30,8 @@ def check_wishes(request: JobRequest, tenant: Tenant) -> None:
         raise Refused(
             _("A standby job is stopped for anybody; make it preemptible."), field="is_standby"
         )
+    if wishes.not_before is not None and wishes.not_before - at > LONGEST_AHEAD:
+        raise Refused(_("The earliest start is within 366 days."), field="not_before")
     _check_service(request)
     _check_patience(request)
     _check_min_total(request)

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from portal.core.errors import Conflict, Refused
 from tenants.access import require_operator
 from tenants.models import QuotaGrant, QuotaRequest, User
+from tenants.services.days import check_days
 from tenants.services.grants import derive_quota, lock_flavor
 from tenants.services.quota_approval import grant_now
 from tenants.services.quota_moves import Action, Step, lock_request, move, numbers_of
@@ -120,8 +121,7 @@ def _grant_of(request: QuotaRequest, offer: Offer) -> QuotaGrant:
     """The grant that `offer` would become; not stored."""
     if offer.flavor.cluster_id != request.cluster_id:
         raise Refused(_("That kind of GPU belongs to another cluster."), field="flavor")
-    if offer.ends_on < offer.starts_on:
-        raise Refused(_("The last day is before the first."), field="ends_on")
+    check_days(offer.starts_on, offer.ends_on)
     if not offer.gpus and not offer.borrowing_gpus:
         raise Refused(_("Offer at least one GPU, or reject."), field="gpus")
     kept = QuotaGrant.objects.filter(request=request).first()

@@ -11,6 +11,7 @@ from portal.core.clock import day_in
 from portal.core.errors import Conflict, Refused
 from tenants.access import require_role
 from tenants.models import Quota, QuotaGrant, QuotaRequest, Role, Tenant, User
+from tenants.services.days import check_days
 from tenants.services.grants import derive_quota, lock_flavor
 from tenants.services.quota_approval import grant_now, starter_rule_for
 from tenants.services.quota_moves import Action, Step, lock_request, move, note, numbers_of
@@ -235,8 +236,7 @@ def _check(wish: QuotaWish) -> None:
         raise Refused(_("That kind of GPU belongs to another cluster."), field="flavor")
     if wish.flavor is not None and wish.gpu_memory_mib:
         raise Refused(_("Name a GPU model or a memory, not both."), field="gpu_memory_mib")
-    if wish.ends_on < wish.starts_on:
-        raise Refused(_("The last day is before the first."), field="ends_on")
+    check_days(wish.starts_on, wish.ends_on)
 
 
 def _check_replaced(wish: QuotaWish, tenant: Tenant) -> None:

@@ -103,3 +103,11 @@ def test_what_was_told_of_the_old_request_does_not_count(world, job):
     change(world, job, ChangeKind.MEMBERS, "1")
 
     assert not job.estimates.exists()
+
+
+def test_a_job_without_a_limit_gets_none_that_could_not_be_submitted(world):
+    job = world.submit()
+
+    with pytest.raises(Refused):
+        change(world, job, ChangeKind.WALLTIME, str(367 * 86_400))
+    assert change(world, job, ChangeKind.WALLTIME, "3600").walltime_seconds == 3600

@@ -1,9 +1,11 @@
+from datetime import UTC, datetime
+
 import pytest
 
 from portal.core.errors import Conflict, GangTooLarge, NotAllowed, Refused
 from portal.core.models import AuditEvent
 from scheduling.models import Job
-from scheduling.services.requests import GroupRequest
+from scheduling.services.requests import GroupRequest, Wishes
 from scheduling.services.submission import spell, submit_job
 from tenants.models import Role
 from tests.factories import FlavorFactory, MembershipFactory, PriorityClassFactory
@@ -103,6 +105,10 @@ REFUSALS = {
     "more memory than can be counted": ("memory_mib", groups(memory_mib=2**62)),
     "no time": ("walltime_seconds", {"walltime_seconds": 0}),
     "more than a year": ("walltime_seconds", {"walltime_seconds": 367 * 86_400}),
+    "an earliest start that never comes": (
+        "not_before",
+        {"wishes": Wishes(not_before=datetime.max.replace(tzinfo=UTC))},
+    ),
     "a variable with a space": ("environment", {"environment": {"A B": ""}}),
     "an annotation with a space": ("annotations", {"annotations": {"a b": ""}}),
     "an annotation of ours": ("annotations", {"annotations": {"muster.dev/attempt": "9"}}),

@@ -474,3 +474,16 @@ def test_nothing_leaves_a_list_before_it_is_in_force_or_ended(db):
 
     ended = {"closed", "rejected", "declined", "withdrawn", "revoked"}
     assert listed == set(RequestState) - ended
+
+
+@pytest.mark.parametrize("days", [{"starts_on": date.min}, {"ends_on": date.max}], ids=str)
+def test_days_that_no_calendar_can_draw_are_not_even_drafted_or_offered(lead, node, operator, days):
+    (field,) = days
+    with pytest.raises(Refused) as drafted:
+        draft_request(wish(node, **days), tenant=lead.tenant, by=lead.user, at=NOW)
+    request = submitted(lead, node)
+    with pytest.raises(Refused) as offered:
+        counter_offer(request, as_asked(request, **days), Decider(by=operator, at=NOW))
+
+    assert (drafted.value.field, offered.value.field) == (field, field)
+    assert list(QuotaRequest.objects.all()) == [request]
