@@ -1,7 +1,7 @@
 import zoneinfo
 from collections.abc import Callable
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone, translation
 
 from portal.core.errors import PortalError
@@ -37,14 +37,28 @@ class RefusalMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if "\0" in request.path:  # names nothing, and the database cannot even look for it
+        # NUL names nothing, and the database cannot even look for it.
+        if "\0" in request.path:
             raise Http404
+        if "%00" in request.META.get("QUERY_STRING", "") and not _is_api(request):
+            request.GET = _without_nul(request.GET)
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if isinstance(error, PortalError) and not request.path.startswith(API_PREFIX):
+        if isinstance(error, PortalError) and not _is_api(request):
             return refused(request, error)
         return None
+
+
+def _is_api(request: HttpRequest) -> bool:
+    return request.path.startswith(API_PREFIX)
+
+
+def _without_nul(asked: QueryDict) -> QueryDict:
+    kept = QueryDict(mutable=True)
+    for name, values in asked.lists():
+        kept.setlist(name, [value.replace("\0", "") for value in values])
+    return kept
 
 
 def _zone(name: str | None) -> zoneinfo.ZoneInfo | None:

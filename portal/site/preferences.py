@@ -1,8 +1,7 @@
 """Language, theme and cluster, chosen by small forms that work without script."""
 
 from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
@@ -28,7 +27,7 @@ def theme_of(request: HttpRequest) -> str:
 
 @require_POST
 def choose_theme(request: HttpRequest) -> HttpResponse:
-    response = redirect(_back(request))
+    response = HttpResponseRedirect(_back(request))
     _keep(response, THEME_COOKIE, request.POST.get("theme", "auto"))
     return response
 
@@ -40,7 +39,7 @@ def choose_language(request: HttpRequest) -> HttpResponse:
         raise Http404
     if request.user.is_authenticated:
         set_language(request.user, language)
-    response = redirect(_back(request))
+    response = HttpResponseRedirect(_back(request))
     _keep(response, settings.LANGUAGE_COOKIE_NAME, language)
     return response
 
@@ -51,7 +50,7 @@ def choose_cluster(request: HttpRequest) -> HttpResponse:
     if not request.user.is_authenticated or slug not in {c.slug for c in clusters_of(request)}:
         raise Http404
     request.session[SESSION_KEY] = slug
-    return redirect(_back(request))
+    return HttpResponseRedirect(_back(request))
 
 
 def _back(request: HttpRequest) -> str:

@@ -10,9 +10,10 @@ from django.db import InterfaceError, OperationalError
 from django.test import Client
 from django.utils import timezone
 
+from tenants.models import Role
 from tenants.services.sign_in import make_sign_in_link
 from tenants.web.sign_in import DEMO
-from tests.factories import JobFactory, MembershipFactory, UserFactory
+from tests.factories import ClusterFactory, JobFactory, MembershipFactory
 from tests.scene import PASSWORD, make_scene
 from topology.models import Cluster
 
@@ -268,10 +269,14 @@ def test_every_page_has_one_heading_a_skip_link_and_captions(client, scene, url)
         ("/jobs/j-%00/cancel/", 404),
         ("/cluster/nodes/%00/", 404),
         ("/jobs/?tenant=%00&q=%00&state=%00", 200),
+        ("/jobs/new/?tenant=%00&cluster=%00", 200),
+        ("/quota/requests/new/?tenant=%00&flavor=%00", 200),
+        ("/queue/?page=%00&cluster=%00", 200),
     ],
 )
 def test_a_nul_in_an_address_names_nothing(client, db, address, status):
-    client.force_login(UserFactory())
+    ClusterFactory()
+    client.force_login(MembershipFactory(role=Role.LEAD).user)
 
     assert client.get(address).status_code == status
 
@@ -282,3 +287,19 @@ def test_operators_are_told_at_home_that_the_scheduler_is_not_at_work(client, sc
     Cluster.objects.update(clock_wall_at=seen)
 
     assert 'id="stalled"' in client.get("/").content.decode()
+
+
+@pytest.mark.parametrize("address", ["/healthz", "/sign-in/", "/api/v1/me"])
+def test_a_cookie_that_the_database_cannot_look_for_is_none(client, db, address):
+    known = client.get(address).status_code
+
+    odd = client.get(address, headers={"Cookie": r'sessionid="\000aaaaaaaa"'})
+
+    assert odd.status_code == known
+
+
+@pytest.mark.parametrize("said", ["home", "x", "-1"])
+def test_a_form_that_says_no_address_to_go_back_to_goes_somewhere(client, said):
+    response = client.post("/preferences/theme/", {"theme": "dark", "next": said})
+
+    assert (response.status_code, response["Location"]) == (302, said)
