@@ -45,8 +45,7 @@ def plan_cycle(snapshot: Snapshot, policy: Policy, memory: Memory | None = None)
     """
     cycle = _Cycle(snapshot, policy, memory)
     cycle.mend_broken_gangs()
-    for job in cycle.queue:
-        cycle.decide(job)
+    cycle.decide_all()
     cycle.grow_elastic_gangs()
     return Plan(snapshot.taken_at, tuple(cycle.decisions()))
 
@@ -111,6 +110,20 @@ class _Cycle:
                 self._add(Preempt(gang.job.id, None))
             desk.changed.add(gang.job.id)
 
+    def decide_all(self) -> None:
+        """Add the verdicts on all waiting jobs, in their order.
+
+        Most of a long queue is told what a job alike was told, and so is never looked at.
+        """
+        desk = self.desk
+        for job in self.queue:
+            if self._answers and self._answers_at == desk.version and not self._is_strict:
+                answer = self._answers.get(self._likeness(job))
+                if answer is not None and not _is_apart(job) and job.id not in desk.kept:
+                    desk.decisions.append(Hold(job.id, *answer))
+                    continue
+            self.decide(job)
+
     def decide(self, job: PendingJob) -> None:
         """Add the verdict on `job`."""
         why = self._barred(job)
@@ -131,7 +144,7 @@ class _Cycle:
 
     def _barred(self, job: PendingJob) -> Why | None:
         """What keeps `job` from starting whatever the cluster looks like."""
-        if not (job.held or job.after or job.gates or job.not_before is not None):
+        if not _is_apart(job):
             return None
         return (
             self.dependencies.failed(job)
@@ -368,6 +381,11 @@ class _Cycle:
 
     def _add_all(self, decisions: tuple[Decision, ...]) -> None:
         self.desk.decisions.extend(decisions)
+
+
+def _is_apart(job: PendingJob) -> bool:
+    """Whether anything but the state of the cluster may keep `job` waiting."""
+    return bool(job.held or job.after or job.gates or job.not_before is not None)
 
 
 def _waits_by_itself(job: PendingJob, at: int) -> Why | None:

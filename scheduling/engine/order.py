@@ -82,12 +82,15 @@ class Queue:
             _, tenant, number = heappop(heap)
             if number != asked[tenant]:
                 continue
-            yield lines[tenant].pop()
-            affected = {tenant}
-            if self._changed:
-                standings.clear()
-                affected = lines.keys() & (affected | self._affected(self._changed))
-                self._changed = set()
+            line = lines[tenant]
+            yield line.pop()
+            if not self._changed:
+                if line:
+                    heappush(heap, (line.key(), tenant, number))
+                continue
+            standings.clear()
+            affected = lines.keys() & ({tenant} | self._affected(self._changed))
+            self._changed = set()
             for other in affected:
                 asked[other] += 1
                 if lines[other]:
