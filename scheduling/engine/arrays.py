@@ -20,10 +20,12 @@ UNLIMITED: Final = 2**50
 
 
 def frozen(array: npt.ArrayLike, shape: tuple[int, ...], what: str) -> IntArray:
-    """A read-only int64 copy of `array`.
+    """A read-only int64 copy of `array`, or itself if it is one that nobody can write to.
 
     Raises ValueError for another shape, TypeError for anything that is not whole numbers.
     """
+    if isinstance(array, np.ndarray) and array.dtype == np.int64 and _is_fixed(array, shape):
+        return array
     copy = np.array(array).reshape(shape) if 0 in shape else np.array(array)
     copy = copy.astype(np.int64, casting="unsafe" if copy.size == 0 else "safe")
     if copy.shape != shape:
@@ -33,13 +35,20 @@ def frozen(array: npt.ArrayLike, shape: tuple[int, ...], what: str) -> IntArray:
 
 
 def frozen_flags(array: npt.ArrayLike, shape: tuple[int, ...], what: str) -> BoolArray:
-    """A read-only copy of `array` as truth values; raises ValueError for another shape."""
+    """As `frozen`, of truth values."""
+    if isinstance(array, np.ndarray) and array.dtype == np.bool_ and _is_fixed(array, shape):
+        return array
     copy = np.array(array, dtype=np.bool_)
     copy = copy.reshape(shape) if 0 in shape else copy
     if copy.shape != shape:
         raise ValueError(f"{what} is {copy.shape}, expected {shape}")
     copy.flags.writeable = False
     return copy
+
+
+def _is_fixed(array: npt.NDArray[Any], shape: tuple[int, ...]) -> bool:
+    """Whether nobody can write to it: a view may be of something that changes."""
+    return array.base is None and not array.flags.writeable and array.shape == shape
 
 
 AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
