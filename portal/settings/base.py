@@ -91,6 +91,7 @@ TEMPLATES = [
             "libraries": {
                 "jobs": "scheduling.web.tags",
                 "quotas": "scheduling.web.quota.tags",
+                "operators": "scheduling.web.operators.tags",
             },
         },
     },

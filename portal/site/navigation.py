@@ -47,7 +47,15 @@ _SECTIONS = (
         ),
     ),
 )
-_FOR_OPERATORS = ((_("Admin"), ((_("Approvals"), "approvals", "", "check"),)),)
+_FOR_OPERATORS = (
+    (
+        _("Admin"),
+        (
+            (_("Approvals"), "approvals", "", "check"),
+            (_("Policy"), "policies", "", "policy"),
+        ),
+    ),
+)
 
 
 def sections_for(request: HttpRequest) -> tuple[Section, ...]:
@@ -68,6 +76,7 @@ _PARENTS = {
     "job-cancel": "job-list",
     "job-change": "job-list",
     "node": "cluster-map",
+    "policy-restore": "policies",
     "tenant": "quota",
     "memberships": "quota",
     "membership-remove": "quota",

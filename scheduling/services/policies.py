@@ -5,7 +5,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from portal.core import audit
-from portal.core.errors import Conflict, Refused
+from portal.core.errors import Conflict, NotFound, Refused
 from scheduling.engine import policy as engine
 from scheduling.engine.codec import from_plain, to_plain
 from scheduling.models import Policy
@@ -51,6 +51,31 @@ def set_policy(
     audit.record("set_policy", row, by=by, before=before, after=values, reason=note)
     ask_for_cycle(cluster.pk)
     return row
+
+
+@transaction.atomic
+def restore_policy(cluster: Cluster, number: int, *, by: User, seen: int) -> Policy:
+    """An earlier policy of `cluster` once more, as a new row; number 0 is the defaults.
+
+    seen: as in set_policy. Raises NotAllowed, NotFound for a number that there never was, Refused
+    where it would change nothing, Conflict when another row has come meanwhile.
+    """
+    require_operator(by)
+    policy = policy_of(cluster, number)
+    if policy is None:
+        raise NotFound(_("There is no such policy of this cluster."))
+    if policy == policy_in_force(cluster):
+        raise Refused(_("These very knobs are in force."))
+    note = _("Back to policy %(number)d.") if number else _("Back to the defaults.")
+    return set_policy(cluster, to_plain(policy), by=by, seen=seen, note=note % {"number": number})
+
+
+def policy_of(cluster: Cluster, number: int) -> engine.Policy | None:
+    """The knobs of the policy of that number, the defaults for 0; None where there is none."""
+    if not number:
+        return DEFAULT
+    row = Policy.objects.filter(cluster=cluster, number=number).first()
+    return None if row is None else from_plain(row.values, engine.Policy)
 
 
 def _next(cluster: Cluster, seen: int) -> int:

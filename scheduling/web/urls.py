@@ -10,6 +10,7 @@ urlpatterns = [
     path("jobs/<str:public_id>/change/", change.job_change, name="job-change"),
     path("queue/", queue.queue, name="queue"),
     path("", include("scheduling.web.quota.urls")),
+    path("", include("scheduling.web.operators.urls")),
     path("cluster/", cluster.cluster_map, name="cluster-map"),
     path("cluster/nodes/<str:name>/", cluster.node_page, name="node"),
 ]

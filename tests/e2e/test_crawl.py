@@ -58,6 +58,7 @@ def pages_of(scene):
         ("mei", "/cluster/calendar/"),
         ("root", "/cluster/calendar/"),
         ("root", "/admin/approvals/"),
+        ("root", "/admin/policies/"),
         ("mei", "/quota/requests/"),
         ("mei", "/quota/requests/new/"),
         ("newcomer", "/quota/requests/new/"),
