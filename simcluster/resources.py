@@ -61,6 +61,16 @@ PRIORITY_CLASSES = Resource(
     short=("pc",),
 )
 
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def _admission(plural: str, kind: str) -> Resource:
+    """One of those kinds that are kept here and do nothing."""
+    return Resource(
+        plural=plural, kind=kind, group="admissionregistration.k8s.io", namespaced=False
+    )
+
+
 RESOURCES = (
     NAMESPACES,
     NODES,
@@ -77,6 +87,22 @@ RESOURCES = (
     JOBS,
     Resource(plural="leases", kind="Lease", group="coordination.k8s.io"),
     PRIORITY_CLASSES,
+    Resource(
+        plural="networkpolicies",
+        kind="NetworkPolicy",
+        group="networking.k8s.io",
+        short=("netpol",),
+    ),
+    Resource(plural="roles", kind="Role", group=_RBAC),
+    Resource(plural="rolebindings", kind="RoleBinding", group=_RBAC),
+    Resource(plural="clusterroles", kind="ClusterRole", group=_RBAC, namespaced=False),
+    Resource(
+        plural="clusterrolebindings", kind="ClusterRoleBinding", group=_RBAC, namespaced=False
+    ),
+    _admission("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
+    _admission("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
+    _admission("validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
+    _admission("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
 )
 
 BY_PATH = {(r.group, r.version, r.plural): r for r in RESOURCES}

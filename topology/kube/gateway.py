@@ -9,6 +9,7 @@ from typing import Protocol
 
 from portal.core.errors import ClusterAway, Conflict, NotFound, Refused
 from topology.kube.values import (
+    Drift,
     GangKey,
     GangSpec,
     GroupSeen,
@@ -17,7 +18,9 @@ from topology.kube.values import (
     NamespaceSpec,
     NodeSeen,
     NotReleased,
+    TenancySpec,
 )
+from topology.kube.wire import Obj
 
 __all__ = ["AttemptMoved", "ClusterAway", "Gateway", "NotThere", "RefusedByCluster"]
 
@@ -43,6 +46,30 @@ class AttemptMoved(Conflict):
 class Gateway(Protocol):
     def ensure_namespace(self, spec: NamespaceSpec) -> None:
         """Make the namespace, unless it is there."""
+
+    def has_tenancy(self, namespace: str) -> bool:
+        """Whether a tenant's namespace is there and was made by `keep_tenancy`."""
+
+    def tenancy_drift(self, spec: TenancySpec) -> tuple[Drift, ...]:
+        """What of the tenant's objects is not as it should be.
+
+        RefusedByCluster: the cluster does not let us look.
+        """
+
+    def keep_tenancy(self, spec: TenancySpec) -> None:
+        """Bring the tenant's objects to what they should be; what others added stays.
+
+        RefusedByCluster: one of them may not be changed by us; those before it are as they should.
+        """
+
+    def drift(self, objects: Sequence[Obj]) -> tuple[Drift, ...]:
+        """What of these manifests is not as they say, as `tenancy_drift` has it."""
+
+    def apply(self, objects: Sequence[Obj]) -> None:
+        """Bring manifests to what they say, in this order, as `keep_tenancy` does its own."""
+
+    def missing_policies(self) -> tuple[str, ...]:
+        """Names of the admission policies that the cluster lacks; all where it knows none."""
 
     def ensure_gang(self, spec: GangSpec) -> None:
         """Make the gang, suspended and gated, or lead a suspended one on to this attempt.

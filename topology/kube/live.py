@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from portal.core.errors import ClusterAway
-from topology.kube import manifest, names, parse
+from topology.kube import manifest, names, parse, tenancy, upkeep
+from topology.kube.admission.policies import POLICY_NAMES, POLICY_PATHS
 from topology.kube.gateway import AttemptMoved, NotThere, RefusedByCluster
 from topology.kube.values import (
+    Drift,
     GangKey,
     GangSpec,
     GroupSeen,
@@ -17,6 +19,7 @@ from topology.kube.values import (
     NamespaceSpec,
     NodeSeen,
     NotReleased,
+    TenancySpec,
 )
 from topology.kube.wire import JSON_PATCH, ApiError, Obj, Request, Wire, pages
 
@@ -65,6 +68,35 @@ class LiveGateway:
         }
         if self._find(f"/api/v1/namespaces/{spec.name}") is None:
             self._create("/api/v1/namespaces", body)
+
+    def has_tenancy(self, namespace: str) -> bool:
+        found = self._find(f"/api/v1/namespaces/{namespace}")
+        labels = {} if found is None else found["metadata"].get("labels") or {}
+        return names.KEPT_BY in labels
+
+    def tenancy_drift(self, spec: TenancySpec) -> tuple[Drift, ...]:
+        return self.drift(tenancy.kept_objects(spec))
+
+    def drift(self, objects: Sequence[Obj]) -> tuple[Drift, ...]:
+        return upkeep.drifts(self.wire, objects)
+
+    def keep_tenancy(self, spec: TenancySpec) -> None:
+        self.apply(tenancy.kept_objects(spec))
+
+    def apply(self, objects: Sequence[Obj]) -> None:
+        upkeep.apply_all(self.wire, objects)
+
+    def missing_policies(self) -> tuple[str, ...]:
+        there: set[str] = set()
+        for path in POLICY_PATHS:
+            try:
+                pages_of_it = list(pages(self.wire, path, selector=f"{names.KEPT_BY}={names.US}"))
+            except ApiError as error:
+                if error.status == NOT_FOUND:
+                    continue
+                raise RefusedByCluster(str(error)) from error
+            there |= {obj["metadata"]["name"] for page in pages_of_it for obj in page["items"]}
+        return tuple(name for name in POLICY_NAMES if name not in there)
 
     def ensure_gang(self, spec: GangSpec) -> None:
         if self._create(_jobs_path(spec.namespace), manifest.gang_job(spec)):

@@ -69,6 +69,8 @@ def _pod_spec(spec: GangSpec) -> Obj:
         "enableServiceLinks": False,
         "containers": [_container(spec)],
     }
+    if spec.priority_class:
+        pod["priorityClassName"] = spec.priority_class
     if spec.walltime_seconds is not None:
         pod["activeDeadlineSeconds"] = spec.walltime_seconds + WALLTIME_NET_SECONDS
     return pod
@@ -80,14 +82,15 @@ def _container(spec: GangSpec) -> Obj:
         container["command"] = list(spec.command)
     if spec.environment:
         container["env"] = [{"name": k, "value": v} for k, v in spec.environment.items()]
+    # What is not asked for is asked for as nothing, or a LimitRange puts in what no plan knows of.
+    nothing = {"cpu": "0", "memory": "0"}
     asked = {
         names.GPU: str(spec.gpus_per_member) if spec.gpus_per_member else "",
         "cpu": f"{spec.cpu_milli}m" if spec.cpu_milli else "",
         "memory": f"{spec.memory_mib}Mi" if spec.memory_mib else "",
     }
     amounts = {resource: amount for resource, amount in asked.items() if amount}
-    if amounts:
-        container["resources"] = {"requests": amounts, "limits": dict(amounts)}
+    container["resources"] = {"requests": {**nothing, **amounts}, "limits": amounts}
     return container
 
 

@@ -25,3 +25,25 @@ DISRUPTED = "DisruptionTarget"  # evicted, preempted, or its node is lost
 CORDONED = "node.kubernetes.io/unschedulable"
 
 MAIN = "main"  # the container that a member is
+
+# What people meet in a cluster: a tenant's namespace, and how it is kept.
+TENANT = "muster.dev/tenant"  # on a namespace: whose it is; admission policies hold where it stands
+HOST_ACCESS = "muster.dev/host-access"  # on a namespace: "allowed" lets its pods reach the host
+ALLOWED = "allowed"
+KEPT_BY = "app.kubernetes.io/managed-by"
+US = "muster"  # our name: as field manager, in KEPT_BY, and for what is made once in a cluster
+MEMBERS = "muster-member"  # the PriorityClass of a gang's pods
+STANDBY = "muster-standby"  # that of jobs that no quota is charged for
+PEOPLE = "muster-tenant"  # ClusterRole, RoleBinding and ServiceAccount of a tenant's people
+
+# By these a container runtime is told which devices to show, whatever the cluster has given.
+DEVICE_VARIABLES = (
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_MIG_CONFIG_DEVICES",
+    "NVIDIA_MIG_MONITOR_DEVICES",
+    "NVIDIA_IMEX_CHANNELS",
+    "AMD_VISIBLE_DEVICES",
+    "ASCEND_VISIBLE_DEVICES",
+    "HABANA_VISIBLE_DEVICES",
+)
+CDI = "cdi.k8s.io/"  # of annotations that do so

@@ -137,6 +137,28 @@ class NamespaceSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TenancySpec:
+    """What a cluster is to have for one tenant.
+
+    gpus: the most that members of its jobs may hold together; None for no limit.
+    """
+
+    tenant: str  # slug
+    namespace: str
+    gpus: int | None
+    may_reach_host: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """One object that is not as it should be. fields: what differs; none when it is not there."""
+
+    kind: str
+    name: str
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GangKey:
     """One attempt of one member group."""
 
@@ -158,6 +180,7 @@ class GangSpec:
     labels, annotations: carried onto the pods besides our own.
     walltime_seconds: None for no limit; the cluster's own limit is a net some minutes above it.
     saved_seconds: run time that attempts before this one saved; the pods are told.
+    priority_class: of the pods, which the cluster has; the cluster's default if it is not said.
     """
 
     namespace: str
@@ -176,6 +199,7 @@ class GangSpec:
     walltime_seconds: int | None = None
     grace_seconds: int = 30
     saved_seconds: int = 0
+    priority_class: str = ""
 
     @property
     def key(self) -> GangKey:

@@ -227,6 +227,7 @@ def _apiserver_flags(plane: ControlPlane, port: int) -> list[str]:
         "--max-requests-inflight=1000",
         "--max-mutating-requests-inflight=500",
         "--profiling=false",
+        "--allow-privileged=true",  # as any cluster with GPUs: its drivers' pods need it
     ]
 
 

@@ -1,0 +1,436 @@
+"""Ways to a GPU that the queue did not give, tried by somebody who may do all in his namespace.
+
+RBAC refuses him nothing there, so each way is stopped by the admission policies alone: refused in
+the words of a rule, or held at the gate. Ways out of the namespace are RBAC's to refuse.
+"""
+
+import pytest
+
+from tests.kube.polling import eventually
+from tests.kube.tenant import NODES, gates_of, guarded_tenant, manifest
+from topology.kube import names
+from topology.kube.admission.rules import RULE_SETS
+
+pytestmark = pytest.mark.kube
+
+MESSAGES = {(rules.name, rule.name): rule.message for rules in RULE_SETS for rule in rules.rules}
+GATE = {"name": names.GATE}
+GPU = {names.GPU: "1"}
+TOLERATES = {"key": names.POOL, "operator": "Exists"}
+SERVE_ALL = {"matchLabels": {"app": "a"}}
+
+
+@pytest.fixture(scope="module")
+def guarded(control_plane):
+    """Without Kubernetes' own pod security, which would refuse some of it before our rules do."""
+    with guarded_tenant(control_plane) as tenant:
+        bare = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
+        assert tenant.admin.patch(tenant.home, bare, kind="merge")[0] == 200
+        yield tenant
+
+
+@pytest.fixture
+def tenant(guarded):
+    yield guarded
+    guarded.empty()
+
+
+def template(*, labels=None, **spec):
+    pod = manifest(gpus=1, **spec)
+    return {"metadata": {"labels": {"app": "a", **(labels or {})}}, "spec": pod["spec"]}
+
+
+def workload(**spec):
+    return {"metadata": {"name": "a"}, "spec": {"template": template(), **spec}}
+
+
+# What is accepted and waits at the gate: by name, where it is created and what.
+HELD = {
+    "a pod asks for a GPU": ("pods", manifest(gpus=1)),
+    "a pod asks for a slice of one": ("pods", manifest(resources={"nvidia.com/mig-1g.10gb": 1})),
+    "a pod asks for a shared one": ("pods", manifest(resources={"nvidia.com/gpu.shared": 1})),
+    "a pod asks for a device that nobody told us of": (
+        "pods",
+        manifest(resources={"example.com/accelerator": 1}),
+    ),
+    "a pod asks for a device class": (
+        "pods",
+        manifest(resources={"deviceclass.resource.kubernetes.io/gpu": 1}),
+    ),
+    "a pod claims a device": (
+        "pods",
+        manifest(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]),
+    ),
+    "a pod asks in a container that runs before": (
+        "pods",
+        manifest(
+            initContainers=[{"name": "i", "image": "busybox:1", "resources": {"limits": GPU}}]
+        ),
+    ),
+    "a pod that waits for somebody else, too": (
+        "pods",
+        manifest(gpus=1, schedulingGates=[{"name": "other/gate"}]),
+    ),
+    "a Job": (
+        "batch/v1/jobs",
+        {
+            "metadata": {"name": "a"},
+            "spec": {"template": {"spec": manifest(gpus=1, restartPolicy="Never")["spec"]}},
+        },
+    ),
+    "a Deployment": ("apps/v1/deployments", workload(selector=SERVE_ALL)),
+    "a StatefulSet": (
+        "apps/v1/statefulsets",
+        workload(selector=SERVE_ALL, serviceName="a"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "body"), HELD.values(), ids=HELD)
+def test_it_is_held_at_the_gate(tenant, kind, body):
+    path = tenant.pods if kind == "pods" else tenant.group(kind)
+
+    tenant.mighty.create(path, body)
+
+    pods = eventually(lambda: tenant.mighty.get(tenant.pods)["items"], within=30)
+    assert {names.GATE in gates_of(pod) for pod in pods} == {True}
+    assert tenant.strays() == []
+
+
+def refused_pod(rule, **pod):
+    """A pod that the rule of that name refuses."""
+    return lambda t: t.mighty.ask("POST", t.pods, manifest(**pod)), ("muster-pods", rule)
+
+
+def on_held(rule, act):
+    """What is done to a pod of his own that waits at the gate."""
+
+    def attempt(tenant):
+        tenant.mighty.create(tenant.pods, manifest(gpus=1))
+        return act(tenant, f"{tenant.pods}/a")
+
+    return attempt, ("muster-pods", rule)
+
+
+def on_running(rules, rule, act):
+    """What is done to a member of a job that runs on two GPUs."""
+
+    def attempt(tenant):
+        member, _gang = tenant.running()
+        return act(tenant, f"{tenant.pods}/{member.pod_name}")
+
+    return attempt, (rules, rule)
+
+
+def on_job(rule, act):
+    """What is done to Muster's Job, which is suspended."""
+
+    def attempt(tenant):
+        gang = tenant.gang()
+        tenant.gateway.ensure_gang(gang)
+        return act(tenant, f"{tenant.group('batch/v1/jobs')}/{gang.key.name}")
+
+    return attempt, ("muster-jobs", rule)
+
+
+def without_gate(tenant, path):
+    pod = tenant.mighty.get(path)
+    pod["spec"].pop("schedulingGates")
+    return tenant.mighty.ask("PUT", path, pod)
+
+
+def bind(pod_name, path):
+    """Somebody's pod without GPUs, put on a node of the pool where its image would show them."""
+
+    def attempt(tenant):
+        tenant.mighty.create(tenant.pods, manifest("a", schedulerName="nobody"))
+        target = {"apiVersion": "v1", "kind": "Node", "name": NODES[0]}
+        body = {"metadata": {"name": pod_name}, "target": target}
+        return tenant.mighty.ask("POST", path(tenant), body)
+
+    return attempt, ("muster-bindings", "scheduler-binds")
+
+
+def debug(tenant, path, **how):
+    container = {"name": "d", "image": "nvidia/cuda:13", "targetContainerName": "main", **how}
+    patch = {"spec": {"ephemeralContainers": [container]}}  # merged by name
+    return tenant.mighty.patch(f"{path}/ephemeralcontainers", patch)
+
+
+def debug_own(rule, **how):
+    """A debugger in a pod of his own without GPUs, which is allowed if it is a plain one."""
+
+    def attempt(tenant):
+        tenant.mighty.create(tenant.pods, manifest())
+        assert debug(tenant, f"{tenant.pods}/a")[0] == 200
+        return debug(tenant, f"{tenant.pods}/a", **how, name="e")
+
+    return attempt, ("muster-debuggers", rule)
+
+
+def evict(tenant, path):
+    name = path.rpartition("/")[2]
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name},
+        "deleteOptions": {"gracePeriodSeconds": 86400},
+    }
+    return tenant.mighty.ask("POST", f"{path}/eviction", body)
+
+
+def resize(tenant):
+    """Before it is bound: simulated nodes know no resizing."""
+    member, _gang = tenant.held(cpu_milli=500, memory_mib=64)
+    more = {"requests": {"cpu": "9"}, "limits": {"cpu": "9"}}
+    spec = {"containers": [{"name": names.MAIN, "resources": more}]}
+    return tenant.mighty.patch(f"{tenant.pods}/{member.pod_name}/resize", {"spec": spec})
+
+
+def patched(body, *, kind="merge", part=""):
+    return lambda tenant, path: tenant.mighty.patch(f"{path}{part}", body, kind=kind)
+
+
+def deleted(**how):
+    return lambda tenant, path: tenant.mighty.delete(path, **how)
+
+
+def more_gpus(tenant, path):
+    """A suspended Job's resources may be changed: the plan would be for fewer than it then asks."""
+    limits = {"limits": {names.GPU: "8"}, "requests": {names.GPU: "8"}}
+    more = {"containers": [{"name": "main", "image": "busybox", "resources": limits}]}
+    return tenant.mighty.patch(path, {"spec": {"template": {"spec": more}}})
+
+
+FORGED = {names.JOB: "j-000001", names.GROUP: "main"}
+NO_GATE = [{"op": "remove", "path": "/spec/schedulingGates"}]
+TOLERATE = [{"op": "add", "path": "/spec/tolerations/-", "value": TOLERATES}]
+ENV = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+MOUNT = {"volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]}
+HOST_DEV = [{"name": "v", "hostPath": {"path": "/dev"}}]
+
+# What is refused: the attempt, and whose words it is refused in.
+REFUSED = {
+    "opens the gate by a strategic patch": on_held(
+        "gate-stays",
+        patched({"spec": {"schedulingGates": [{"$patch": "delete", **GATE}]}}, kind="strategic"),
+    ),
+    "opens the gate by a JSON patch": on_held("gate-stays", patched(NO_GATE, kind="json")),
+    "opens the gate by replacing the pod": on_held("gate-stays", without_gate),
+    "opens the gate of a member onto a node of his choice": (
+        lambda t: t.mighty.patch(f"{t.pods}/{t.held()[0].pod_name}", NO_GATE, kind="json"),
+        ("muster-pods", "gate-stays"),
+    ),
+    "names the node": refused_pod("no-node", nodeName=NODES[0]),
+    "binds the pod himself": bind("a", lambda t: f"{t.pods}/a/binding"),
+    "binds the pod himself the old way": bind("a", lambda t: f"{t.home}/bindings"),
+    "asks for another scheduler": refused_pod("scheduler", gpus=1, schedulerName="mine"),
+    "tolerates the pool": refused_pod("no-pool-toleration", tolerations=[TOLERATES]),
+    "tolerates everything": refused_pod("no-pool-toleration", tolerations=[{"operator": "Exists"}]),
+    "tolerates the pool later": (
+        lambda t: [
+            t.mighty.create(t.pods, manifest(tolerations=[{"key": "a", "operator": "Exists"}])),
+            t.mighty.patch(f"{t.pods}/a", TOLERATE, kind="json"),
+        ][1],
+        ("muster-pods", "no-pool-toleration"),
+    ),
+    "tolerates GPU nodes without asking for a GPU": refused_pod(
+        "no-gpu-toleration", tolerations=[{"key": names.GPU, "operator": "Exists"}]
+    ),
+    "asks the container runtime for all": refused_pod("no-device-by-name", container=ENV),
+    "asks the container runtime by a mount": refused_pod(
+        "no-device-by-name", container=MOUNT, volumes=[{"name": "v", "emptyDir": {}}]
+    ),
+    "asks the container runtime by an annotation": refused_pod(
+        "no-cdi", metadata={"annotations": {"cdi.k8s.io/a": "nvidia.com/gpu=all"}}
+    ),
+    "annotates a pod that waits": on_held(
+        "no-cdi", patched({"metadata": {"annotations": {"cdi.k8s.io/a": "nvidia.com/gpu=all"}}})
+    ),
+    "mounts the devices of the host": refused_pod("no-host", volumes=HOST_DEV),
+    "is privileged": refused_pod("no-host", container={"securityContext": {"privileged": True}}),
+    "takes the processes of the host": refused_pod("no-host", hostPID=True),
+    "passes for a pod of a node's own": refused_pod(
+        "no-node",
+        nodeName=NODES[0],
+        metadata={"annotations": {"kubernetes.io/config.mirror": "a"}},
+    ),
+    "drives others out by priority": refused_pod(
+        "priority", priorityClassName="system-node-critical"
+    ),
+    "takes the priority of members": refused_pod("priority", priorityClassName=names.MEMBERS),
+    "passes for a member": refused_pod("our-labels", gpus=8, metadata={"labels": FORGED}),
+    "has a Job whose pods pass for members": (
+        lambda t: t.mighty.ask(
+            "POST",
+            t.group("batch/v1/jobs"),
+            {
+                "metadata": {"name": "a"},
+                "spec": {"template": template(labels=FORGED, restartPolicy="Never")},
+            },
+        ),
+        ("muster-jobs", "our-labels"),
+    ),
+    "has a member's Job ask for more": on_job("our-jobs-stay", more_gpus),
+    "has a member's Job run twice as wide": on_job(
+        "our-jobs-stay", patched({"spec": {"parallelism": 2, "completions": 2}})
+    ),
+    "removes a member's Job and keeps its pods": on_job(
+        "our-jobs-are-cancelled", deleted(propagationPolicy="Orphan")
+    ),
+    "hides a running member": on_running(
+        "muster-pods", "members-stay", patched({"metadata": {"labels": {names.JOB: None}}})
+    ),
+    "takes a running member from its Job": on_running(
+        "muster-pods", "members-stay", patched({"metadata": {"ownerReferences": None}})
+    ),
+    "takes a running member from its Job by a label": on_running(
+        "muster-pods",
+        "members-stay",
+        patched({"metadata": {"labels": {"batch.kubernetes.io/controller-uid": "a"}}}),
+    ),
+    "says that a running member has ended": on_running(
+        "muster-statuses",
+        "status-is-the-clusters",
+        patched({"status": {"phase": "Succeeded"}}, part="/status"),
+    ),
+    "deletes a running member and lets it end tomorrow": on_running(
+        "muster-pods", "no-longer-grace", deleted(gracePeriodSeconds="86400")
+    ),
+    "evicts a running member and lets it end tomorrow": on_running(
+        "muster-evictions", "no-longer-grace", evict
+    ),
+    "debugs a running member with an image that shows every GPU": on_running(
+        "muster-debuggers", "no-debugger-beside-gpus", debug
+    ),
+    "debugs a pod of his own with all devices": debug_own("no-device-by-name", **ENV),
+    "debugs a pod of his own on the host": debug_own(
+        "no-host", securityContext={"privileged": True}
+    ),
+    "has a member take more of its node": (resize, ("muster-resizes", "members-keep-their-size")),
+    "takes the namespace out of our reach": (
+        lambda t: t.mighty.patch(t.home, {"metadata": {"labels": {names.TENANT: None}}}),
+        ("muster-namespaces", "labels-stay"),
+    ),
+    "lets the namespace's claims see devices in use": (
+        lambda t: t.mighty.patch(
+            t.home, {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+        ),
+        ("muster-namespaces", "labels-stay"),
+    ),
+    "removes the namespace with its walls": (
+        lambda t: t.mighty.delete(t.home),
+        ("muster-namespaces", "namespace-stays"),
+    ),
+    "raises the last wall": (
+        lambda t: t.mighty.patch(
+            f"{t.home}/resourcequotas/muster", {"spec": {"hard": {f"requests.{names.GPU}": "99"}}}
+        ),
+        ("muster-kept", "kept"),
+    ),
+    "removes the last wall": (
+        lambda t: t.mighty.delete(f"{t.home}/resourcequotas/muster"),
+        ("muster-kept", "kept"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("attempt", "rule"), REFUSED.values(), ids=REFUSED)
+def test_it_is_refused(tenant, attempt, rule):
+    code, said = attempt(tenant)
+
+    assert MESSAGES[rule] in said.get("message", f"it was not: {code}")
+    assert code == 422
+    assert tenant.strays() == []
+    assert [gang.outcome for gang in tenant.gateway.gangs()] in ([], [""])
+
+
+REFUSED_LATER = {
+    "a Deployment whose pods pass for members": (
+        "apps/v1/deployments",
+        template(labels=FORGED),
+        "our-labels",
+    ),
+    "a DaemonSet whose pods tolerate the pool": (
+        "apps/v1/daemonsets",
+        template(tolerations=[TOLERATES]),
+        "no-pool-toleration",
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "pods", "rule"), REFUSED_LATER.values(), ids=REFUSED_LATER)
+def test_its_pods_are_refused(tenant, kind, pods, rule):
+    body = {"metadata": {"name": "a"}, "spec": {"template": pods, "selector": SERVE_ALL}}
+    tenant.mighty.create(tenant.group(kind), body)
+
+    def refusals():
+        events = tenant.admin.get(f"{tenant.home}/events", fieldSelector="reason=FailedCreate")
+        said = [event["message"] for event in events["items"]]
+        return [message for message in said if MESSAGES["muster-pods", rule] in message]
+
+    assert eventually(refusals, within=30)
+    assert tenant.admin.get(tenant.pods)["items"] == []
+
+
+# Stopped by something else before it comes to this rule; test_tenancy tries it alone.
+BACKSTOPS = {("muster-pods", "gate-is-on")}
+
+
+def test_every_rule_has_a_way_that_it_stops():
+    tried = {rule for _attempt, rule in REFUSED.values()}
+
+    assert tried | BACKSTOPS == set(MESSAGES)
+
+
+OUTSIDE = {
+    "in another namespace": ("POST", "/api/v1/namespaces/default/pods", manifest(gpus=1)),
+    "in a namespace of his own": ("POST", "/api/v1/namespaces", {"metadata": {"name": "mine"}}),
+    "takes the taint from a node": (
+        "PATCH",
+        f"/api/v1/nodes/{NODES[0]}",
+        {"spec": {"taints": None}},
+    ),
+    "removes a policy": (
+        "DELETE",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/muster-pods",
+        None,
+    ),
+    "makes a volume of the host's devices": (
+        "POST",
+        "/api/v1/persistentvolumes",
+        {"metadata": {"name": "dev"}, "spec": {"hostPath": {"path": "/dev"}}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "body"), OUTSIDE.values(), ids=OUTSIDE)
+def test_outside_of_the_namespace_he_may_do_nothing(tenant, method, path, body):
+    how = {"media_type": "application/merge-patch+json"} if method == "PATCH" else {}
+
+    assert tenant.mighty.ask(method, path, body, **how)[0] == 403
+
+
+BEYOND = {
+    "binds": ("POST", "{pods}/a/binding"),
+    "writes what a pod does": ("PATCH", "{pods}/a/status"),
+    "adds a debugger": ("PATCH", "{pods}/a/ephemeralcontainers"),
+    "resizes": ("PATCH", "{pods}/a/resize"),
+    "removes the last wall": ("DELETE", "{home}/resourcequotas/muster"),
+    "opens the network": ("DELETE", "{networks}/muster-closed"),
+    "hands out rights": ("POST", "{roles}"),
+    "relabels the namespace": ("PATCH", "{home}"),
+}
+
+
+@pytest.mark.parametrize(("method", "path"), BEYOND.values(), ids=BEYOND)
+def test_people_of_a_tenant_lack_the_rights_to_more(tenant, method, path):
+    path = path.format(
+        pods=tenant.pods,
+        home=tenant.home,
+        networks=tenant.group("networking.k8s.io/v1/networkpolicies"),
+        roles=tenant.group("rbac.authorization.k8s.io/v1/rolebindings"),
+    )
+    how = {"media_type": "application/merge-patch+json"} if method == "PATCH" else {}
+
+    assert tenant.person.ask(method, path, {}, **how)[0] == 403
