@@ -10,6 +10,7 @@ from portal.core.errors import GangTooLarge, Refused
 from scheduling.services.requests import GroupRequest, JobRequest
 from scheduling.services.wish_checks import check_wishes
 from tenants.models import Tenant
+from topology.kube import names
 from topology.models import Cluster
 
 LONGEST_NAME = 80
@@ -136,6 +137,9 @@ def _check_texts(request: JobRequest) -> None:
         raise Refused(
             _("Environment names are letters, digits and underscores."), field="environment"
         )
+    for name in request.environment:
+        if name in names.DEVICE_VARIABLES:
+            raise _device_chosen(name, field="environment")
     for name in request.annotations:
         last = name.rpartition("/")[2]
         if not _ANNOTATION.fullmatch(name) or len(last) > LONGEST_ANNOTATION_NAME:
@@ -144,6 +148,8 @@ def _check_texts(request: JobRequest) -> None:
             raise Refused(
                 _("Annotations under %s are Muster's own.") % OUR_PREFIX, field="annotations"
             )
+        if name.startswith(names.CDI):
+            raise _device_chosen(name, field="annotations")
     if len(request.image) > LONGEST_IMAGE:
         raise Refused(_("An image has at most %d characters.") % LONGEST_IMAGE, field="image")
     texts = [*request.command, request.image, *_pairs(request)]
@@ -153,6 +159,12 @@ def _check_texts(request: JobRequest) -> None:
             % MOST_TEXT,
             field="command",
         )
+
+
+def _device_chosen(name: str, *, field: str) -> Refused:
+    """What would show a job the devices of others on its nodes."""
+    message = _("Devices are given by the scheduler: leave out %(name)s.")
+    return Refused(message % {"name": name[:80]}, field=field)
 
 
 def _is_storable(text: str) -> bool:

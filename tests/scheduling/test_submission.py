@@ -111,6 +111,11 @@ REFUSALS = {
     ),
     "a variable with a space": ("environment", {"environment": {"A B": ""}}),
     "an annotation with a space": ("annotations", {"annotations": {"a b": ""}}),
+    "devices by the environment": (
+        "environment",
+        {"environment": {"NVIDIA_VISIBLE_DEVICES": "all"}},
+    ),
+    "devices by an annotation": ("annotations", {"annotations": {"cdi.k8s.io/a": "all"}}),
     "an annotation of ours": ("annotations", {"annotations": {"muster.dev/attempt": "9"}}),
     "a long image": ("image", {"image": "x" * 301}),
     "a command with NUL": ("command", {"command": ("a\0",)}),
