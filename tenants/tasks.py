@@ -1,12 +1,48 @@
 """Doors for the broker. Each may run twice, at once or never."""
 
+import logging
+
 from celery import shared_task
 from django.utils import timezone
 
+from portal.core.errors import ClusterAway
+from portal.core.locks import LockSpace, advisory_lock
+from tenants.models import Tenant
+from tenants.services import tenancy
 from tenants.services.grant_clock import advance_grants
+from topology.kube.live import connect
+from topology.models import Cluster
+
+logger = logging.getLogger(__name__)
 
 
 @shared_task(name="tenants.advance_grants", ignore_result=True)
 def advance_grants_now() -> None:
     """The beat: time starts grants, reminds of their end, and ends them."""
     advance_grants(at=timezone.now())
+
+
+@shared_task(name="tenants.keep_tenancy", ignore_result=True)
+def keep_tenancy(*, tenant_id: int, cluster_id: int) -> None:
+    """Bring what one tenant has in a cluster to what it should be; the beat does what is left."""
+    tenant, cluster = Tenant.objects.get(pk=tenant_id), Cluster.objects.get(pk=cluster_id)
+    try:
+        tenancy.keep_tenancy(tenant, cluster, connect(cluster.kubeconfig_path))
+    except ClusterAway as away:
+        logger.warning("%s in %s is kept later: %s", tenant.slug, cluster.slug, away)
+
+
+@shared_task(name="tenants.keep_tenancies", ignore_result=True)
+def keep_tenancies() -> None:
+    """The beat: somebody may have changed what tenants have in a cluster."""
+    for cluster in Cluster.objects.all():
+        with advisory_lock(LockSpace.TENANCY, cluster.pk) as held:
+            if held:
+                _keep_tenancies(cluster)
+
+
+def _keep_tenancies(cluster: Cluster) -> None:
+    try:
+        tenancy.keep_tenancies(cluster, connect(cluster.kubeconfig_path))
+    except ClusterAway as away:
+        logger.warning("tenancies in %s are kept later: %s", cluster.slug, away)

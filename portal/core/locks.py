@@ -14,6 +14,7 @@ class LockSpace(IntEnum):
     JOB = 4
     FEED = 5
     OUTLOOK = 6
+    TENANCY = 7
 
 
 @contextmanager

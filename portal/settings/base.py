@@ -205,6 +205,7 @@ CELERY_BEAT_SCHEDULE = {
     "cycles": {"task": "scheduling.run_cycles", "schedule": 10.0},
     "reconcile": {"task": "scheduling.reconcile", "schedule": 10.0},
     "grants": {"task": "tenants.advance_grants", "schedule": 60.0},
+    "tenancies": {"task": "tenants.keep_tenancies", "schedule": 300.0},
 }
 
 LOGGING = {

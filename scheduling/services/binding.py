@@ -20,8 +20,10 @@ from scheduling.models import Job, JobGroup, Member
 from scheduling.services import lifecycle, observation, settling
 from scheduling.services.holding import LONGEST_WHY
 from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
+from tenants.services.tenancy import namespace_of, prepare_tenancy
+from topology.kube import names
 from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
-from topology.kube.values import GangKey, GangSpec, MemberRelease, MemberSeen, NamespaceSpec
+from topology.kube.values import GangKey, GangSpec, MemberRelease, MemberSeen
 
 logger = logging.getLogger(__name__)
 
@@ -75,9 +77,7 @@ def _begin_now(job: Job) -> None:
 
 def _bind(job: Job, gateway: Gateway) -> bool:
     """Hold, then open: every group's pods exist behind the gate before the first gate opens."""
-    gateway.ensure_namespace(
-        NamespaceSpec(name=namespace_of(job), labels={"muster.dev/tenant": job.tenant.slug})
-    )
+    prepare_tenancy(job.tenant, job.cluster, gateway)
     groups = list(job.groups.order_by("index"))
     for group in groups:
         gateway.ensure_gang(_gang(job, group))
@@ -222,14 +222,9 @@ def look_after(job_id: int, gateway: Gateway, *, at: datetime) -> None:
     settling.give_up_if_lost(job_id, attempt=job.attempt, is_gang_gone=is_gang_gone, at=at)
 
 
-def namespace_of(job: Job) -> str:
-    """Where the pods of `job` live."""
-    return f"muster-{job.tenant.slug}"
-
-
 def _key(job: Job, group: JobGroup, *, attempt: int | None = None) -> GangKey:
     return GangKey(
-        namespace=namespace_of(job),
+        namespace=namespace_of(job.tenant),
         job=job.public_id,
         group=group.name,
         attempt=job.attempt if attempt is None else attempt,
@@ -238,7 +233,7 @@ def _key(job: Job, group: JobGroup, *, attempt: int | None = None) -> GangKey:
 
 def _gang(job: Job, group: JobGroup) -> GangSpec:
     return GangSpec(
-        namespace=namespace_of(job),
+        namespace=namespace_of(job.tenant),
         job=job.public_id,
         group=group.name,
         attempt=job.attempt,
@@ -250,8 +245,9 @@ def _gang(job: Job, group: JobGroup) -> GangSpec:
         command=tuple(job.command),
         environment=job.environment,
         annotations=job.annotations,
-        labels={"muster.dev/tenant": job.tenant.slug},
+        labels={names.TENANT: job.tenant.slug},
         walltime_seconds=job.walltime_seconds,
         grace_seconds=USUAL_GRACE if job.grace_seconds is None else job.grace_seconds,
         saved_seconds=job.saved_seconds,
+        priority_class=names.STANDBY if job.is_standby else names.MEMBERS,
     )

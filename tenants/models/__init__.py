@@ -9,6 +9,7 @@ from tenants.models.quota_request import (
     QuotaRequestEvent,
     StarterRule,
 )
+from tenants.models.tenancy import Tenancy
 from tenants.models.tenant import Tenant
 from tenants.models.token import ApiToken, SignInLink
 from tenants.models.user import User
@@ -26,6 +27,7 @@ __all__ = [
     "Role",
     "SignInLink",
     "StarterRule",
+    "Tenancy",
     "Tenant",
     "User",
 ]

@@ -18,6 +18,7 @@ class Tenant(models.Model):
     highest_priority = models.ForeignKey(
         "tenants.PriorityClass", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
+    may_reach_host = models.BooleanField(default=False)  # its pods: hostPath, privileged and so on
     archived_at = models.DateTimeField(null=True, blank=True)
 
     objects = TenantQuerySet.as_manager()

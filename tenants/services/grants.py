@@ -13,6 +13,7 @@ from django.db.models import Q, Sum
 
 from portal.core import audit
 from tenants.models import Quota, QuotaGrant, Tenant, User
+from tenants.services.tenancy import ask_for_tenancy
 from tenants.states import GUARANTEED, RequestState
 from topology.models import ResourceFlavor
 from topology.services.cycle_request import ask_for_cycle
@@ -56,6 +57,7 @@ def derive_quota(tenant: Tenant, flavor: ResourceFlavor, *, by: User | None, rea
         quota.save()
         audit.record("derive_quota", quota, by=by, before=before, after=after, reason=reason)
     ask_for_cycle(flavor.cluster_id)
+    ask_for_tenancy(tenant.pk, flavor.cluster_id)
 
 
 def amounts(quota: Quota) -> dict[str, int | str | None]:

@@ -8,6 +8,7 @@ from portal.core.errors import Refused
 from tenants.access import require_operator
 from tenants.models import Quota, Tenant, User
 from tenants.services.grants import amounts, lock_flavor
+from tenants.services.tenancy import ask_for_tenancy
 from topology.models import ResourceFlavor
 from topology.services.cycle_request import ask_for_cycle
 
@@ -43,6 +44,7 @@ def set_quota(asked: QuotaAmounts, *, tenant: Tenant, flavor: ResourceFlavor, by
     if amounts(quota) != before:
         audit.record("set_quota", quota, by=by, before=before, after=amounts(quota))
         ask_for_cycle(flavor.cluster_id)
+        ask_for_tenancy(tenant.pk, flavor.cluster_id)
     return quota
 
 

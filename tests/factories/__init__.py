@@ -33,6 +33,7 @@ from tests.factories.tenants import (
     QuotaRequestFactory,
     SignInLinkFactory,
     StarterRuleFactory,
+    TenancyFactory,
     TenantFactory,
     UserFactory,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "SignInLinkFactory",
     "StartEstimateFactory",
     "StarterRuleFactory",
+    "TenancyFactory",
     "TenantFactory",
     "UserFactory",
 ]

@@ -16,6 +16,7 @@ from tenants.models import (
     Role,
     SignInLink,
     StarterRule,
+    Tenancy,
     Tenant,
     User,
 )
@@ -154,3 +155,14 @@ class StarterRuleFactory(DjangoModelFactory):
     flavor = factory.SubFactory("tests.factories.topology.FlavorFactory")
     most_gpus = 2
     most_days = 30
+
+
+class TenancyFactory(DjangoModelFactory):
+    """Looked at once, and as it should be."""
+
+    class Meta:
+        model = Tenancy
+
+    tenant = factory.SubFactory(TenantFactory)
+    cluster = factory.SubFactory("tests.factories.topology.ClusterFactory")
+    checked_at = T0

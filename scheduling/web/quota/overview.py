@@ -12,7 +12,7 @@ from scheduling.reports.lending import Loan, loans_of
 from scheduling.reports.quota_use import PersonUse, QuotaUse, people_in_use, tenants_in_use
 from scheduling.states import HOLDING, JobState
 from tenants.access import has_role
-from tenants.models import Membership, QuotaRequest, Role, Tenant, User
+from tenants.models import Membership, QuotaRequest, Role, Tenancy, Tenant, User
 
 RECENT = 10
 NOTHING = PersonUse(gpus=0, running=0, waiting=0)
@@ -66,12 +66,20 @@ def tenant_page(request: HttpRequest, tenant: Tenant) -> HttpResponse:
         "flavors": [FlavorRow(quota, loans.get(quota.flavor)) for quota in use.quotas],
         "loans": loans.values(),
         "requests": requests.select_related("flavor", "grant__flavor").order_by("-pk")[:RECENT],
+        "tenancies": _tenancies(tenant, request.user),
         "leads": has_role(request.user, tenant, Role.LEAD),
         "people": people_of(tenant),
         "rows": _live_jobs(tenant, request.user),
         "may_submit": has_role(request.user, tenant, Role.RESEARCHER),
     }
     return render(request, "scheduling/tenant.html", shown)
+
+
+def _tenancies(tenant: Tenant, reader: User) -> list[Tenancy]:
+    """What clusters hold for the tenant, which is for operators to know."""
+    if not reader.is_operator:
+        return []
+    return list(tenant.tenancies.select_related("cluster").order_by("cluster__slug"))
 
 
 def people_of(tenant: Tenant) -> list[PersonRow]:

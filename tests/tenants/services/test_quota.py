@@ -38,7 +38,9 @@ def test_a_quota_is_set_and_set_anew_and_a_cycle_asked_for(
         ("set_quota", {}, amounts(8)),
         ("set_quota", amounts(8), amounts(16, 4)),
     ]
-    assert sent == [("scheduling.run_cycle", {"cluster_id": flavor.cluster_id})] * 2
+    kept = {"tenant_id": member.tenant.pk, "cluster_id": flavor.cluster_id}
+    asked = ("scheduling.run_cycle", {"cluster_id": flavor.cluster_id})
+    assert sent == [asked, ("tenants.keep_tenancy", kept)] * 2
 
 
 def test_only_an_operator_sets_quota(member, flavor):
