@@ -132,10 +132,10 @@ def _networks(spec: TenancySpec) -> list[Obj]:
 
     Policies add up: an operator opens more with one of his own beside these.
     """
-    own = {"podSelector": {}}
+    own: Obj = {"podSelector": {}}
     kube_system = {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
     dns = [{"namespaceSelector": kube_system}, {"ipBlock": {"cidr": _DNS_OF_THE_NODE}}]
-    closed = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    closed: Obj = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     gangs = {
         **closed,
         "ingress": [{"from": [own]}],
