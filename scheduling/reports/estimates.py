@@ -19,7 +19,6 @@ NOT_YET, OVERDUE = "not_yet", "overdue"
 _BECAUSE = {
     NOT_YET: gettext_lazy("it has not been looked at yet"),
     OVERDUE: gettext_lazy("it was expected to start before now"),
-    Unknown.KEPT_BACK: gettext_lazy("more room would not let it start"),
     Unknown.TOO_FAR: gettext_lazy("too many jobs wait in front of it to look so far ahead"),
     Unknown.NO_PAST: gettext_lazy("too few jobs have ended here to know how long they run"),
     Unknown.NO_END: gettext_lazy("it may have to wait for a job that nothing ends"),
@@ -50,6 +49,8 @@ class Start:
                 "range": range_text(self.earliest, self.latest),
                 "percent": self.percent,
             }
+        if self.unknown == Unknown.KEPT_BACK:
+            return _("It starts no sooner than what keeps it back is mended.")
         because = {"because": _BECAUSE[self.unknown]}
         if self.earliest is not None:
             words = because | {"at": instant_text(self.earliest)}
