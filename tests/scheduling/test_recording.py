@@ -65,6 +65,11 @@ def test_a_plan_that_is_no_longer_the_same_is_shown_line_by_line(cluster, tmp_pa
     assert exit_.value.code == 1
 
 
+def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path):
+    with pytest.raises(CommandError, match="is no recorded cycle"):
+        replay("[" * 200_000, tmp_path)
+
+
 def test_a_file_that_is_no_cycle_is_refused(tmp_path):
     with pytest.raises(CommandError, match="is no recorded cycle"):
         replay("{}", tmp_path)

@@ -1,5 +1,6 @@
 """Fragmentation by inflation: worked out by hand, and against the protocol read once more."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -183,3 +184,16 @@ def _decisions(cluster, asks, tasks):
             cluster.place(choice[0], own, choice[1])
             descent.placed(choice[0])
     return found
+
+
+def test_a_list_that_was_cut_off_or_is_another_is_said(tmp_path, capsys):
+    whole = gzip.compress(NODES.read_bytes())
+    cut, other = tmp_path / "nodes.csv.gz", tmp_path / "other.csv"
+    cut.write_bytes(whole[: len(whole) // 2])
+    other.write_text("a,b\n1,2\n")
+
+    for nodes, words in ((cut, "ended before"), (other, "no column")):
+        with pytest.raises(SystemExit) as ended:
+            call_command("inflate", "--nodes", str(nodes), "--pods", str(TASKS))
+        assert ended.value.code == 2
+        assert words in capsys.readouterr().err

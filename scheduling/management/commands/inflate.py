@@ -30,7 +30,10 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         try:
             nodes, tasks = read_nodes(options["nodes"]), read_tasks(options["pods"])
-        except (OSError, KeyError, ValueError) as error:
+        except KeyError as error:
+            self.stderr.write(f"these lists cannot be read: one has no column {error}")
+            raise SystemExit(UNREADABLE) from error
+        except (OSError, EOFError, ValueError) as error:
             self.stderr.write(f"these lists cannot be read: {error}")
             raise SystemExit(UNREADABLE) from error
         policy, runs = InflatePolicy(options["policy"]), []

@@ -51,5 +51,5 @@ def _read(path: Path) -> tuple[Snapshot, Policy, Plan]:
         )
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CommandError(f"{path} is no recorded cycle: {error}") from error
