@@ -9,6 +9,7 @@ from simcluster.cluster import Cluster
 from simcluster.objects import Obj
 from simcluster.requests import Request, Response, json_response
 
+LONGEST_STEP = 366 * 86_400.0  # simulated seconds: a clock at the end of time cannot be read
 _SLICE_SECONDS = 0.02
 
 
@@ -51,8 +52,9 @@ class Control:
     async def _step(self, body: Obj) -> Obj:
         """Let seconds pass at once; everything due in them happens, in order, before the answer."""
         seconds = body.get("seconds")
-        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds < 0:
-            raise errors.bad_request("seconds must be a number, 0 or more")
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not is_number or not 0 <= seconds <= LONGEST_STEP:
+            raise errors.bad_request(f"seconds must be a number from 0 to {LONGEST_STEP:g}")
         world = self._cluster.world
         world.clock.advance(seconds)
         more = world.run_due(_SLICE_SECONDS)
@@ -69,6 +71,8 @@ class Control:
             return faults.add(request.object())
         if request.method == "DELETE":
             name = path.removeprefix("/faults").strip("/")
-            faults.clear(int(name) if name.isdecimal() else None)
+            if name and not name.isdecimal():
+                raise errors.bad_request(f"{name} is no fault: give its id, or none for all")
+            faults.clear(int(name[:18]) if name else None)
             return faults.listed()
         raise errors.method_not_allowed()

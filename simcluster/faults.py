@@ -4,6 +4,7 @@ import json
 import random
 import re
 from dataclasses import dataclass
+from typing import TypeVar
 
 from simcluster.devices import GPU, GPUS, gpus_of
 from simcluster.errors import ApiError, bad_request, not_found
@@ -14,6 +15,10 @@ from simcluster.requests import Request
 from simcluster.resources import BY_ID, NODES
 from simcluster.watches import Watches
 from simcluster.world import World
+
+N = TypeVar("N", int, float)
+_MOST_REFUSALS = 10_000
+_LONGEST_DELAY = 3600.0  # seconds
 
 _REASONS = {
     401: "Unauthorized",
@@ -63,6 +68,12 @@ class Fault:
         }
 
 
+def _between(least: N, value: N, most: N) -> N:
+    if not least <= value <= most:
+        raise ValueError(f"{value} is not between {least} and {most}")
+    return value
+
+
 class Faults:
     """The faults in force, and the means to cause those that happen once."""
 
@@ -102,6 +113,12 @@ class Faults:
 
     def add(self, body: Obj) -> Obj:
         """Cause a fault; returns what was done. 400 for one that is not known."""
+        try:
+            return self._add(body)
+        except (ValueError, TypeError, OverflowError, re.error) as error:
+            raise bad_request(f"no fault can be made of this: {error}") from error
+
+    def _add(self, body: Obj) -> Obj:
         kind = body.get("kind")
         if kind in {"error", "latency"}:
             return self._add_request_fault(body)
@@ -113,8 +130,9 @@ class Faults:
         if kind == "gpu-health":
             return self._set_gpu_health(body)
         if kind == "reject-pods":
-            reason = body.get("reason", "UnexpectedAdmissionError")
-            self._kubelets.reject_next += [reason] * int(body.get("next", 1))
+            reason = str(body.get("reason", "UnexpectedAdmissionError"))
+            count = _between(0, int(body.get("next", 1)), _MOST_REFUSALS)
+            self._kubelets.reject_next += [reason] * count
             return {"reject_next": list(self._kubelets.reject_next)}
         raise bad_request(
             f"{kind!r} is no fault; known are error, latency, drop-watches, node-down, node-up, "
@@ -124,19 +142,17 @@ class Faults:
     def _add_request_fault(self, body: Obj) -> Obj:
         self._last_id += 1
         is_error = body["kind"] == "error"
-        try:
-            fault = Fault(
-                id=self._last_id,
-                kind=body["kind"],
-                path=re.compile(body.get("path", "")),
-                method=str(body.get("method", "")).upper(),
-                probability=float(body.get("probability", 1.0)),
-                left=None if body.get("next") is None else int(body["next"]),
-                status=int(body.get("status", 500)) if is_error else 0,
-                seconds=0.0 if is_error else float(body.get("seconds", 1.0)),
-            )
-        except (ValueError, TypeError, re.error) as error:
-            raise bad_request(f"no fault can be made of this: {error}") from error
+        status, seconds = int(body.get("status", 500)), float(body.get("seconds", 1.0))
+        fault = Fault(
+            id=self._last_id,
+            kind=body["kind"],
+            path=re.compile(body.get("path", "")),
+            method=str(body.get("method", "")).upper(),
+            probability=float(body.get("probability", 1.0)),
+            left=None if body.get("next") is None else int(body["next"]),
+            status=_between(400, status, 599) if is_error else 0,
+            seconds=0.0 if is_error else _between(0, seconds, _LONGEST_DELAY),
+        )
         self._faults.append(fault)
         return fault.as_json()
 

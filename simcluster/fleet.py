@@ -14,8 +14,11 @@ from simcluster.objects import Obj
 PRODUCT, COUNT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.count", "nvidia.com/gpu.memory"
 POOL_TAINT = {"key": "muster.dev/pool", "value": "gpu", "effect": "NoSchedule"}
 NODES_PER_RACK = 4
+MOST_NODES, MOST_GPUS = 100_000, 128
 
-_GROUP = re.compile(r"(?P<count>\d+)x(?P<model>[A-Za-z][-A-Za-z0-9.]*):(?P<gpus>\d+)")
+_GROUP = re.compile(
+    r"(?P<count>[0-9]{1,6})x(?P<model>[A-Za-z]([-A-Za-z0-9.]{0,38}[A-Za-z0-9])?):(?P<gpus>[0-9]{1,6})"
+)
 _NAMESPACE = uuid.UUID("6d757374-6572-4000-8000-73696d636c75")
 
 
@@ -72,7 +75,12 @@ def parse_nodes(text: str) -> list[NodeSpec]:
             raise UsageError(
                 f"--nodes: {part!r} is not COUNTxMODEL:GPUS; write for example 6xH100-SXM:8"
             )
-        specs += _group_specs(match["model"], int(match["count"]), gpus=int(match["gpus"]), n=taken)
+        count, gpus = int(match["count"]), int(match["gpus"])
+        if len(specs) + count > MOST_NODES or gpus > MOST_GPUS:
+            raise UsageError(
+                f"--nodes: {part!r} is over {MOST_NODES} nodes, or {MOST_GPUS} GPUs a node"
+            )
+        specs += _group_specs(match["model"], count, gpus=gpus, n=taken)
     if not specs:
         raise UsageError("--nodes names no node; write for example 6xH100-SXM:8,2xL40S:8")
     return [_in_rack(spec, i) for i, spec in enumerate(specs)]
@@ -95,6 +103,8 @@ def _spec_of(entry: Obj) -> NodeSpec:
         values[name] = tuple(values.get(name, ()))
     values["labels"] = tuple(sorted(values.get("labels", {}).items()))
     spec = NodeSpec(**values)
+    if not isinstance(spec.gpus, int) or not 0 <= spec.gpus <= MOST_GPUS:
+        raise ValueError(f"{spec.name} has {spec.gpus} GPUs: write a number up to {MOST_GPUS}")
     for numbers in (spec.islands, spec.numas):
         if numbers and len(numbers) != spec.gpus:
             raise ValueError(f"{spec.name} has {spec.gpus} GPUs, {len(numbers)} islands or numas")

@@ -95,7 +95,7 @@ class Reader:
         objects = _selected(store, request, target, version=version)
         if after is not None:
             objects = [obj for obj in objects if _place(obj) > after]
-        if not limit or len(objects) <= limit:
+        if limit <= 0 or len(objects) <= limit:
             return Page(objects, version)
         last = _place(objects[limit - 1])
         return Page(objects[:limit], version, _write_token(last, version), len(objects) - limit)
@@ -121,6 +121,8 @@ def _write_token(last: tuple[str, str], version: int) -> str:
 def _read_token(token: str) -> tuple[tuple[str, str], int]:
     try:
         namespace, name, version = json.loads(base64.urlsafe_b64decode(token))
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise errors.bad_request("continue key is not valid") from error
+    if [type(part) for part in (namespace, name, version)] != [str, str, int]:
+        raise errors.bad_request("continue key is not valid")
     return (namespace, name), version

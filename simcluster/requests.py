@@ -1,6 +1,8 @@
 """One request and one answer, free of any web framework."""
 
 import json
+import math
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +13,7 @@ from simcluster.objects import Obj
 from simcluster.resources import BY_PATH, Resource
 
 JSON = "application/json"
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +42,8 @@ class Request:
         text = self.query.get(name, "")
         if not text:
             return None
-        if not text.lstrip("-").isdecimal():
-            raise bad_request(f"{name}={text} is no number")
+        if not _NUMBER.fullmatch(text):
+            raise bad_request(f"{name}={text[:40]} is no number")
         return int(text)
 
     def media_type(self) -> str:
@@ -52,8 +55,8 @@ class Request:
         if not media_type.endswith(("json", "+yaml")):
             raise unsupported_media_type(media_type, accepted=[JSON])
         try:
-            return json.loads(self.body)
-        except ValueError as error:
+            return json.loads(self.body, parse_constant=_refuse, parse_float=_finite)
+        except (ValueError, RecursionError) as error:
             raise bad_request(f"the body is no JSON: {error}") from error
 
     def object(self) -> Obj:
@@ -82,6 +85,15 @@ class Response:
     code: int = 200
     media_type: str = JSON
     stream: AsyncIterator[bytes] | None = None
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
 
 
 def json_response(value: Any, code: int = 200) -> Response:

@@ -4,57 +4,152 @@ from typing import Any
 
 from simcluster.errors import bad_request
 from simcluster.objects import Obj
-from simcluster.resources import JOBS, PODS, Resource
+from simcluster.resources import EVENTS, JOBS, NODES, PODS, SECRETS, Resource
 
-_LISTS = ("initContainers", "tolerations", "schedulingGates", "volumes")
-_MAPS = ("nodeSelector", "affinity", "securityContext")
+# Shapes: of a map by its names (those with a ! must be there), of a list by its items.
+_INT = range(-(2**31), 2**31)
+_TEXTS = {"": str}  # a map of any names
+_OWNER = {"apiVersion": str, "kind!": str, "name!": str, "uid!": str, "controller": bool}
+_METADATA = {
+    "name": str,
+    "generateName": str,
+    "namespace": str,
+    "resourceVersion": str,
+    "uid": str,
+    "labels": dict,
+    "annotations": dict,
+    "finalizers": [str],
+    "ownerReferences": [_OWNER],
+}
+_REQUIREMENT = {"key!": str, "operator!": str, "values": [str]}
+_TERM = {"matchExpressions": [_REQUIREMENT], "matchFields": [_REQUIREMENT]}
+_TOLERATION = {
+    "key": str,
+    "operator": str,
+    "value": str,
+    "effect": str,
+    "tolerationSeconds": int,
+}
+_CONTAINER = {
+    "name": str,
+    "image": str,
+    "command": [str],
+    "args": [str],
+    "env": [{"name": str, "value": str}],
+    "ports": [{"containerPort": _INT, "protocol": str}],
+    "resources": {"limits": dict, "requests": dict},
+}
+_POD = {
+    "restartPolicy": str,
+    "nodeName": str,
+    "schedulerName": str,
+    "serviceAccountName": str,
+    "priorityClassName": str,
+    "priority": _INT,
+    "activeDeadlineSeconds": _INT,
+    "terminationGracePeriodSeconds": _INT,
+    "nodeSelector": dict,
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms!": [_TERM]}
+        }
+    },
+    "securityContext": dict,
+    "tolerations": [_TOLERATION],
+    "schedulingGates": [{"name!": str}],
+    "containers": [_CONTAINER],
+    "initContainers": [_CONTAINER],
+    "volumes": [{"name": str}],
+}
+_COUNTS = (
+    "parallelism",
+    "completions",
+    "backoffLimit",
+    "activeDeadlineSeconds",
+    "ttlSecondsAfterFinished",
+)
+_RULE = {
+    "action": str,
+    "onPodConditions": [{"type": str, "status": str}],
+    "onExitCodes": {"containerName": str, "operator": str, "values": [_INT]},
+}
+_JOB = {
+    **dict.fromkeys(_COUNTS, object),  # looked at one by one, when the Job is validated
+    "completionMode": str,
+    "suspend": bool,
+    "manualSelector": bool,
+    "backoffLimitPerIndex": _INT,
+    "maxFailedIndexes": _INT,
+    "selector": {"matchLabels": _TEXTS},
+    "podFailurePolicy": {"rules": [_RULE]},
+    "template": {"metadata": {"labels": dict, "annotations": dict}, "spec": _POD},
+}
+_NODE_STATUS = {
+    "capacity": dict,
+    "allocatable": dict,
+    "conditions": [{"type": str, "status": str}],
+    "addresses": [dict],
+}
+_OF_KIND: dict[str, Obj] = {
+    PODS.id: {"spec": _POD},
+    JOBS.id: {"spec": _JOB},
+    NODES.id: {
+        "spec": {"unschedulable": bool, "taints": [{"key": str, "value": str, "effect": str}]},
+        "status": _NODE_STATUS,
+    },
+    SECRETS.id: {"type": str, "data": _TEXTS, "stringData": _TEXTS},
+    EVENTS.id: {"involvedObject": dict, "lastTimestamp": str, "source": dict},
+}
+_NAMES: dict[object, str] = {
+    object: "anything",
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+}
 
 
 def check_shape(resource: Resource, obj: Obj) -> None:
-    """Raise 400 for an object whose parts are of the wrong kind, as for one that is no JSON."""
-    metadata = _map(obj, "metadata", "")
-    for name in ("labels", "annotations"):
-        _map(metadata, name, "metadata.")
-    for name in ("finalizers", "ownerReferences"):
-        _list(metadata, name, "metadata.")
-    if resource is PODS:
-        _check_pod_spec(_map(obj, "spec", ""), "spec.")
-    elif resource is JOBS:
-        template = _map(_map(obj, "spec", ""), "template", "spec.")
-        inner = _map(template, "metadata", "spec.template.")
-        for name in ("labels", "annotations"):
-            _map(inner, name, "spec.template.metadata.")
-        _check_pod_spec(_map(template, "spec", "spec.template."), "spec.template.spec.")
+    """Raise 400 for an object whose parts are of the wrong kind, as for one that is no JSON.
+
+    What is null is taken out of `obj`: nothing is said by it.
+    """
+    if "metadata" in obj:
+        _expect(obj["metadata"] is not None, "metadata", "an object")
+    _check(obj, {"metadata": _METADATA, **_OF_KIND.get(resource.id, {})}, "")
 
 
-def _check_pod_spec(spec: Obj, at: str) -> None:
-    for name in _LISTS:
-        for item in _list(spec, name, at):
-            _expect(item, dict, f"{at}{name}")
-    for name in _MAPS:
-        _map(spec, name, at)
-    for container in [*_list(spec, "containers", at), *_list(spec, "initContainers", at)]:
-        _expect(container, dict, f"{at}containers")
-        resources = _map(container, "resources", f"{at}containers.")
-        for name in ("limits", "requests"):
-            _map(resources, name, f"{at}containers.resources.")
-        for name in ("command", "args", "env", "ports"):
-            _list(container, name, f"{at}containers.")
+def _check(value: Any, shape: Any, field: str) -> None:
+    if isinstance(shape, dict):
+        _expect(isinstance(value, dict), field, "an object")
+        for name, part in shape.items():
+            _check_part(value, name, part, field)
+    elif isinstance(shape, list):
+        _expect(isinstance(value, list), field, "a list")
+        for item in value:
+            _check(item, shape[0], field)
+    elif shape is dict:
+        _expect(isinstance(value, dict), field, "an object")
+    elif isinstance(shape, range) or shape is int:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        _expect(is_whole and value in (shape if shape is not int else _LONG), field, _NAMES[int])
+    else:
+        _expect(isinstance(value, shape), field, _NAMES[shape])
 
 
-def _map(obj: Obj, name: str, at: str) -> Obj:
-    value = obj.get(name)
-    _expect({} if value is None else value, dict, f"{at}{name}")
-    return value or {}
+def _check_part(value: Obj, name: str, part: Any, field: str) -> None:
+    key = name.removesuffix("!")
+    for own in [key] if key else list(value):
+        below = f"{field}.{own}".lstrip(".")
+        if value.get(own) is not None:
+            _check(value[own], part, below)
+            continue
+        _expect(key == name, below, "given")
+        value.pop(own, None)
 
 
-def _list(obj: Obj, name: str, at: str) -> list[Any]:
-    value = obj.get(name)
-    _expect([] if value is None else value, list, f"{at}{name}")
-    return value or []
+_LONG = range(-(2**63), 2**63)
 
 
-def _expect(value: Any, kind: type, field: str) -> None:
-    if not isinstance(value, kind):
-        wanted = "an object" if kind is dict else "a list"
+def _expect(holds: bool, field: str, wanted: str) -> None:  # noqa: FBT001 - what is looked at
+    if not holds:
         raise bad_request(f"the manifest cannot be read: {field} must be {wanted}")

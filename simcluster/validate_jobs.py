@@ -49,7 +49,8 @@ def _count_causes(spec: Obj) -> list[Cause]:
     return [
         invalid_field(f"spec.{name}", spec[name], "must be greater than or equal to 0")
         for name in names
-        if spec.get(name) is not None and (not isinstance(spec[name], int) or spec[name] < 0)
+        if spec.get(name) is not None
+        and (type(spec[name]) is not int or not 0 <= spec[name] < 2**31)
     ]
 
 
