@@ -294,6 +294,10 @@ REFUSED = {
         "status-is-the-clusters",
         patched({"status": {"phase": "Succeeded"}}, part="/status"),
     ),
+    "says that a member's Job is done": (
+        *on_job("", patched({"status": {"active": 0, "succeeded": 1}}, part="/status"))[:1],
+        ("muster-statuses", "status-is-the-clusters"),
+    ),
     "deletes a running member and lets it end tomorrow": on_running(
         "muster-pods", "no-longer-grace", deleted(gracePeriodSeconds="86400")
     ),
@@ -312,6 +316,12 @@ REFUSED = {
         lambda t: t.mighty.patch(t.home, {"metadata": {"labels": {names.TENANT: None}}}),
         ("muster-namespaces", "labels-stay"),
     ),
+    "takes the namespace out of our reach through its status": (
+        lambda t: t.mighty.patch(
+            f"{t.home}/status", {"metadata": {"labels": {names.TENANT: None}}}
+        ),
+        ("muster-namespaces", "labels-stay"),
+    ),
     "lets the namespace's claims see devices in use": (
         lambda t: t.mighty.patch(
             t.home, {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
@@ -325,6 +335,13 @@ REFUSED = {
     "raises the last wall": (
         lambda t: t.mighty.patch(
             f"{t.home}/resourcequotas/muster", {"spec": {"hard": {f"requests.{names.GPU}": "99"}}}
+        ),
+        ("muster-kept", "kept"),
+    ),
+    "raises the last wall where it is counted": (
+        lambda t: t.mighty.patch(
+            f"{t.home}/resourcequotas/muster/status",
+            {"status": {"hard": {f"requests.{names.GPU}": "99"}}},
         ),
         ("muster-kept", "kept"),
     ),

@@ -73,7 +73,8 @@ MUSTER = "variables.isMuster"
 CLUSTER = "variables.isCluster"
 OPERATOR = "variables.isOperator"
 _IS_CLUSTER = (
-    "request.userInfo.username in ['system:kube-controller-manager', 'system:kube-scheduler']"
+    "request.userInfo.username in ['system:kube-controller-manager',"
+    " 'system:kube-scheduler', 'system:apiserver']"
     " || request.userInfo.?groups.orValue([]).exists(g,"
     " g in ['system:nodes', 'system:serviceaccounts:kube-system'])"
 )

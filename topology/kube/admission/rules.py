@@ -212,13 +212,14 @@ RESIZES = RuleSet(
 )
 STATUSES = RuleSet(
     name="muster-statuses",
-    resources=("/pods/status",),
+    resources=("/pods/status", "batch/jobs/status"),
     rules=(
         Rule(
             "status-is-the-clusters",
             (UPDATE,),
             f"{MUSTER} || {CLUSTER} || {OPERATOR}",
-            "what a pod does is said by its node; a pod that is called ended would hold its GPUs",
+            "what pods and Jobs do is said by the cluster; one that is called ended would hold its"
+            " GPUs",
         ),
     ),
 )
@@ -290,6 +291,7 @@ KEPT = RuleSet(
     name="muster-kept",
     resources=(
         "/resourcequotas",
+        "/resourcequotas/status",  # the hard limits there are those that count
         "/limitranges",
         "/serviceaccounts",
         "networking.k8s.io/networkpolicies",
@@ -311,7 +313,8 @@ _IS_GUARDED = " || ".join(f"k.startsWith({text(prefix)})" for prefix in _GUARDED
 _OLD_LABELS, _NEW_LABELS = notes("oldObject", "labels"), notes("object", "labels")
 NAMESPACES = RuleSet(
     name="muster-namespaces",
-    resources=("/namespaces",),
+    # Labels can be written through the parts, too.
+    resources=("/namespaces", "/namespaces/status", "/namespaces/finalize"),
     condition=f"oldObject != null && {text(names.TENANT)} in {_OLD_LABELS}",
     everywhere=True,
     rules=(
