@@ -12,7 +12,7 @@ from simcluster.testing import running_cluster
 from tests.kube.polling import eventually
 from topology.kube.gateway import RefusedByCluster
 from topology.kube.live import connect
-from topology.kube.values import ClockSeen, Listed, NamespaceSpec, NodeSeen
+from topology.kube.values import ClockSeen, Listed, NodeSeen, TenancySpec
 from topology.kube.watch import ClusterWatch
 from topology.kube.wire import MERGE_PATCH, Backoff, Request
 
@@ -75,7 +75,7 @@ def cordon(gateway, node):
 def test_a_busy_cluster_is_asked_again(cluster, gateway, status):
     cluster.fault("error", path="/namespaces", status=status, next=2)
 
-    gateway.ensure_namespace(NamespaceSpec(name="muster-a"))
+    gateway.keep_tenancy(TenancySpec(tenant="a", namespace="muster-a", gpus=None))
 
     assert cluster.call("GET", "/api/v1/namespaces/muster-a")["metadata"]["name"] == "muster-a"
 

@@ -122,7 +122,7 @@ def on_running(rules, rule, act):
     return attempt, (rules, rule)
 
 
-def on_job(rule, act):
+def on_job(rule, act, *, rules="muster-jobs"):
     """What is done to Muster's Job, which is suspended."""
 
     def attempt(tenant):
@@ -130,7 +130,7 @@ def on_job(rule, act):
         tenant.gateway.ensure_gang(gang)
         return act(tenant, f"{tenant.group('batch/v1/jobs')}/{gang.key.name}")
 
-    return attempt, ("muster-jobs", rule)
+    return attempt, (rules, rule)
 
 
 def without_gate(tenant, path):
@@ -203,6 +203,7 @@ def more_gpus(tenant, path):
 
 
 FORGED = {names.JOB: "j-000001", names.GROUP: "main"}
+UNLABELLED = {"metadata": {"labels": {names.TENANT: None}}}
 NO_GATE = [{"op": "remove", "path": "/spec/schedulingGates"}]
 TOLERATE = [{"op": "add", "path": "/spec/tolerations/-", "value": TOLERATES}]
 ENV = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
@@ -294,9 +295,10 @@ REFUSED = {
         "status-is-the-clusters",
         patched({"status": {"phase": "Succeeded"}}, part="/status"),
     ),
-    "says that a member's Job is done": (
-        *on_job("", patched({"status": {"active": 0, "succeeded": 1}}, part="/status"))[:1],
-        ("muster-statuses", "status-is-the-clusters"),
+    "says that a member's Job is done": on_job(
+        "status-is-the-clusters",
+        patched({"status": {"active": 0, "succeeded": 1}}, part="/status"),
+        rules="muster-statuses",
     ),
     "deletes a running member and lets it end tomorrow": on_running(
         "muster-pods", "no-longer-grace", deleted(gracePeriodSeconds="86400")
@@ -313,13 +315,11 @@ REFUSED = {
     ),
     "has a member take more of its node": (resize, ("muster-resizes", "members-keep-their-size")),
     "takes the namespace out of our reach": (
-        lambda t: t.mighty.patch(t.home, {"metadata": {"labels": {names.TENANT: None}}}),
+        lambda t: t.mighty.patch(t.home, UNLABELLED),
         ("muster-namespaces", "labels-stay"),
     ),
     "takes the namespace out of our reach through its status": (
-        lambda t: t.mighty.patch(
-            f"{t.home}/status", {"metadata": {"labels": {names.TENANT: None}}}
-        ),
+        lambda t: t.mighty.patch(f"{t.home}/status", UNLABELLED),
         ("muster-namespaces", "labels-stay"),
     ),
     "lets the namespace's claims see devices in use": (

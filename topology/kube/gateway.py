@@ -15,7 +15,6 @@ from topology.kube.values import (
     GroupSeen,
     MemberRelease,
     MemberSeen,
-    NamespaceSpec,
     NodeSeen,
     NotReleased,
     TenancySpec,
@@ -44,9 +43,6 @@ class AttemptMoved(Conflict):
 
 
 class Gateway(Protocol):
-    def ensure_namespace(self, spec: NamespaceSpec) -> None:
-        """Make the namespace, unless it is there."""
-
     def has_tenancy(self, namespace: str) -> bool:
         """Whether a tenant's namespace is there and was made by `keep_tenancy`."""
 

@@ -16,7 +16,6 @@ from topology.kube.values import (
     GroupSeen,
     MemberRelease,
     MemberSeen,
-    NamespaceSpec,
     NodeSeen,
     NotReleased,
     TenancySpec,
@@ -59,15 +58,6 @@ class LiveGateway:
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
-
-    def ensure_namespace(self, spec: NamespaceSpec) -> None:
-        body = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": spec.name, "labels": dict(spec.labels)},
-        }
-        if self._find(f"/api/v1/namespaces/{spec.name}") is None:
-            self._create("/api/v1/namespaces", body)
 
     def has_tenancy(self, namespace: str) -> bool:
         found = self._find(f"/api/v1/namespaces/{namespace}")

@@ -131,12 +131,6 @@ Seen = NodeSeen | MemberSeen | GroupSeen | Listed | ClockSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceSpec:
-    name: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TenancySpec:
     """What a cluster is to have for one tenant.
 

@@ -13,7 +13,7 @@ from simcluster.testing import running_cluster
 from tests.kube.contract.providers import Kube, Simulated, real_cluster
 from tests.kube.polling import eventually
 from topology.kube import manifest
-from topology.kube.values import GangSpec, MemberRelease, NamespaceSpec
+from topology.kube.values import GangSpec, MemberRelease
 from topology.kube.watch import ClusterWatch
 from topology.kube.wire import Request
 
@@ -31,7 +31,7 @@ class ClusterApi:
         self.soon = partial(eventually, within=provider.patience_seconds)
         self.nodes = provider.nodes
         self.namespace = f"muster-test-{next(_numbers)}"
-        self.gateway.ensure_namespace(NamespaceSpec(name=self.namespace))
+        provider.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         self.kube = Kube(provider, self.namespace)
         account = f"{self.kube.home}/serviceaccounts/default"
         self.soon(lambda: self.kube.is_there(account))  # no pod can be made before

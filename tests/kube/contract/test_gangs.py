@@ -5,13 +5,9 @@ from dataclasses import replace
 import pytest
 
 from topology.kube.gateway import AttemptMoved, NotThere, RefusedByCluster
-from topology.kube.values import NamespaceSpec, NotReleased
+from topology.kube.values import NotReleased
 
 DEVICES, GATE = "muster.dev/devices", "muster.dev/gate"
-
-
-def test_a_namespace_is_made_once(cluster_api):
-    cluster_api.gateway.ensure_namespace(NamespaceSpec(name=cluster_api.namespace))
 
 
 def test_a_gang_is_made_once_and_suspended(cluster_api):
