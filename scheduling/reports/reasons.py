@@ -72,9 +72,10 @@ SENTENCES: dict[Reason, tuple[Promise, ...]] = {
     ),
     Reason.QUOTA_EXHAUSTED: (
         gettext_lazy(
-            "The tenants of {cohort} share a quota with {free} GPUs left; it asks for {asked}."
+            "GPUs left in the quota that the tenants of {cohort} share: {free};"
+            " it asks for {asked}."
         ),
-        gettext_lazy("The quota of its tenant has {free} GPUs left; it asks for {asked}."),
+        gettext_lazy("GPUs left in the quota of its tenant: {free}; it asks for {asked}."),
         gettext_lazy("The quota is used up."),
     ),
     Reason.MAINTENANCE: (

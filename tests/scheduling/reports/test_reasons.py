@@ -66,11 +66,11 @@ SAID = {
     ),
     "the quota is used up": (
         held("quota_exhausted", {"at": "vision", "free": 0.5, "asked": 8}, tenant=VISION),
-        "The quota of its tenant has 0.5 GPUs left; it asks for 8.",
+        "GPUs left in the quota of its tenant: 0.5; it asks for 8.",
     ),
     "the quota of all that share is used up": (
         held("quota_exhausted", {"at": "research", "free": 15, "asked": 32}, tenant=VISION),
-        "The tenants of research share a quota with 15 GPUs left; it asks for 32.",
+        "GPUs left in the quota that the tenants of research share: 15; it asks for 32.",
     ),
     "a walltime is missing": (
         held("no_walltime", {"at_most": 12_300}),
