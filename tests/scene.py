@@ -10,6 +10,8 @@ from scheduling.states import HOLDING, JobState, MemberPhase
 from tenants.models import Role
 from tenants.states import IN_FORCE, PROMISED, RequestState
 from tests.factories import (
+    BlockPartFactory,
+    CapacityBlockFactory,
     ClusterFactory,
     CohortFactory,
     FabricFactory,
@@ -18,6 +20,7 @@ from tests.factories import (
     JobEventFactory,
     JobFactory,
     JobFlavorFactory,
+    MaintenanceWindowFactory,
     MemberFactory,
     MembershipFactory,
     NodeFactory,
@@ -100,6 +103,26 @@ def add_requests(scene):
         )
         shown[state.value] = request
     return shown
+
+
+def add_plans(scene):
+    """Maintenance that is under way, and a block of `nlp` in three days."""
+    window = MaintenanceWindowFactory(
+        cluster=scene.cluster,
+        from_at=NOON - timedelta(hours=4),
+        until_at=NOON + timedelta(days=5),
+        note="New firmware",
+    )
+    window.nodes.set(scene.nodes[:3])
+    block = CapacityBlockFactory(
+        cluster=scene.cluster,
+        name="course",
+        tenant=scene.language,
+        from_at=NOON + timedelta(days=3),
+        until_at=NOON + timedelta(days=10),
+    )
+    BlockPartFactory(block=block, node=scene.nodes[5], gpus=4)
+    return window, block
 
 
 def _tenants(flavors):

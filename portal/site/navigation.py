@@ -44,6 +44,7 @@ _SECTIONS = (
         (
             (_("Map"), "cluster-map", "", "cluster"),
             (_("Calendar"), "calendar", "", "calendar"),
+            (_("Maintenance"), "maintenance", "", "maintenance"),
         ),
     ),
 )
@@ -77,6 +78,10 @@ _PARENTS = {
     "job-change": "job-list",
     "node": "cluster-map",
     "policy-restore": "policies",
+    "window-new": "maintenance",
+    "window-edit": "maintenance",
+    "block-new": "maintenance",
+    "block-edit": "maintenance",
     "tenant": "quota",
     "memberships": "quota",
     "membership-remove": "quota",

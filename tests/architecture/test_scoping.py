@@ -36,6 +36,7 @@ EVERYBODYS = {
     "name": "node-a",
     "secret": "guessed",
     "error_code": "not-found",
+    "entry": 1,
 }
 # Routes that answer to people who have not signed in.
 OPEN = {

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from tests.scene import add_requests, make_scene
+from tests.scene import add_plans, add_requests, make_scene
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -59,6 +59,12 @@ def pages_of(scene):
         ("root", "/cluster/calendar/"),
         ("root", "/admin/approvals/"),
         ("root", "/admin/policies/"),
+        ("omar", "/cluster/maintenance/"),
+        ("root", "/cluster/maintenance/"),
+        ("root", "/cluster/maintenance/windows/new/"),
+        ("root", "/cluster/maintenance/blocks/new/"),
+        ("root", f"/cluster/maintenance/windows/{scene.window.pk}/"),
+        ("root", f"/cluster/maintenance/blocks/{scene.block.pk}/"),
         ("mei", "/quota/requests/"),
         ("mei", "/quota/requests/new/"),
         ("newcomer", "/quota/requests/new/"),
@@ -73,6 +79,7 @@ def pages_of(scene):
 def scene(live_server):
     scene = make_scene()
     scene.requests = add_requests(scene)
+    scene.window, scene.block = add_plans(scene)
     return scene
 
 

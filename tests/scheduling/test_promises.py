@@ -10,7 +10,7 @@ from scheduling.engine.snapshot import Block
 from scheduling.models import Job, LayoutRequest
 from scheduling.services.blocks import BlockRequest, promise_block
 from scheduling.services.layout_requests import note_layout_requests
-from scheduling.services.maintenance import plan_maintenance
+from scheduling.services.maintenance import WindowRequest, plan_maintenance
 from scheduling.snapshots import take
 from scheduling.snapshots.times import seconds
 from tenants.models import Budget
@@ -122,7 +122,8 @@ def test_a_node_closes_at_its_next_maintenance(world):
     first, second = world.cluster.nodes.order_by("name")
     for begin in (5 * HOUR, 2 * HOUR):
         span = {"from_at": after(begin), "until_at": after(begin + HOUR)}
-        plan_maintenance(world.cluster, [first], by=operator(), **span)
+        request = WindowRequest(nodes=[first], **span)
+        plan_maintenance(request, cluster=world.cluster, by=operator())
 
     def closes(at):
         return take(world.cluster, at=at).node_closes_at.tolist()
@@ -135,7 +136,8 @@ def test_a_node_closes_at_its_next_maintenance(world):
 
 def test_a_job_that_would_not_end_before_the_maintenance_waits(world):
     span = {"from_at": after(HOUR), "until_at": after(2 * HOUR)}
-    plan_maintenance(world.cluster, world.cluster.nodes.all(), by=operator(), **span)
+    request = WindowRequest(nodes=world.cluster.nodes.all(), **span)
+    plan_maintenance(request, cluster=world.cluster, by=operator())
     long = world.submit(walltime_seconds=2 * HOUR)
     short = world.submit(walltime_seconds=HOUR // 2)
 
@@ -182,14 +184,16 @@ def test_a_block_that_cannot_be_is_refused_by_name(world, field, change):
 
 
 def test_nobody_but_an_operator_sets_any_of_these(world):
-    span = {"from_at": T0, "until_at": after(HOUR), "by": world.researcher}
+    span = {"from_at": T0, "until_at": after(HOUR)}
+    window = WindowRequest(nodes=world.cluster.nodes.all(), **span)
+    by = world.researcher
     amounts = {world.cluster.nodes.first(): 1}
-    block = BlockRequest(name="b", amounts=amounts, from_at=T0, until_at=after(HOUR))
+    block = BlockRequest(name="b", amounts=amounts, **span)
 
     for deed in (
-        lambda: set_budget(world.tenant, world.cluster, gpu_hours=1, **span),
-        lambda: plan_maintenance(world.cluster, world.cluster.nodes.all(), **span),
-        lambda: promise_block(block, cluster=world.cluster, by=world.researcher),
+        lambda: set_budget(world.tenant, world.cluster, gpu_hours=1, by=by, **span),
+        lambda: plan_maintenance(window, cluster=world.cluster, by=by),
+        lambda: promise_block(block, cluster=world.cluster, by=by),
     ):
         with pytest.raises(NotAllowed):
             deed()

@@ -4,7 +4,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from portal.core.errors import PortalError
 from scheduling.management import asking
-from scheduling.services.maintenance import plan_maintenance
+from scheduling.services.maintenance import WindowRequest, plan_maintenance
 
 
 class Command(BaseCommand):
@@ -19,13 +19,12 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         cluster = asking.cluster(options["cluster"])
         try:
-            window = plan_maintenance(
-                cluster,
-                asking.nodes(cluster, options["nodes"]),
-                by=asking.operator(options),
+            request = WindowRequest(
+                nodes=asking.nodes(cluster, options["nodes"]),
                 note=options["note"],
                 **asking.span(options),
             )
+            window = plan_maintenance(request, cluster=cluster, by=asking.operator(options))
         except PortalError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(str(window))

@@ -1,8 +1,21 @@
 from django.urls import path
 
-from scheduling.web.operators import policy
+from scheduling.reports.upcoming import BLOCK, WINDOW
+from scheduling.web.operators import maintenance, policy
+
+KEPT = {"windows": WINDOW, "blocks": BLOCK}
 
 urlpatterns = [
     path("admin/policies/", policy.policy_page, name="policies"),
     path("admin/policies/restore/", policy.restore, name="policy-restore"),
+    path("cluster/maintenance/", maintenance.maintenance, name="maintenance"),
+    *(
+        path(f"cluster/maintenance/{word}/{rest}", view, {"kind": kind}, name=f"{kind}-{name}")
+        for word, kind in KEPT.items()
+        for rest, view, name in (
+            ("new/", maintenance.new, "new"),
+            ("<int:entry>/", maintenance.edit, "edit"),
+            ("<int:entry>/cancel/", maintenance.cancel, "cancel"),
+        )
+    ),
 ]
