@@ -58,7 +58,7 @@ class CohortAdmin(AuditedAdmin):
 
 @admin.register(PriorityClass)
 class PriorityClassAdmin(AuditedAdmin):
-    list_display = ("name", "value", "is_default", "description")
+    list_display = ("name", "value", "is_default", "retired_at", "description")
     ordering = ("-value",)
 
 

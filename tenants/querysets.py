@@ -51,5 +51,11 @@ class QuotaRequestQuerySet(TenantScopedQuerySet):
         return self.filter(state__in=PROMISED)
 
 
+class PriorityClassQuerySet(models.QuerySet):
+    def offered(self) -> Self:
+        """Not retired: new jobs may ask for it."""
+        return self.filter(retired_at__isnull=True)
+
+
 class OfRequestQuerySet(TenantScopedQuerySet):
     tenant_path = "request__tenant"

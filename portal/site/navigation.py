@@ -54,6 +54,7 @@ _FOR_OPERATORS = (
         (
             (_("Approvals"), "approvals", "", "check"),
             (_("Policy"), "policies", "", "policy"),
+            (_("Priorities"), "priorities", "", "priority"),
         ),
     ),
 )
@@ -78,6 +79,8 @@ _PARENTS = {
     "job-change": "job-list",
     "node": "cluster-map",
     "policy-restore": "policies",
+    "priority": "priorities",
+    "priority-new": "priorities",
     "window-new": "maintenance",
     "window-edit": "maintenance",
     "block-new": "maintenance",

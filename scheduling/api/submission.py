@@ -30,7 +30,7 @@ class PriorityField(NamedField):
     name_field = "name"
 
     def rows(self) -> QuerySet[PriorityClass]:
-        return PriorityClass.objects.all()
+        return PriorityClass.objects.offered()
 
 
 class SizeSerializer(StrictSerializer):

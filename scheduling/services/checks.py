@@ -117,6 +117,9 @@ def _check_walltime(seconds: int | None) -> None:
 
 def _check_priority(request: JobRequest, tenant: Tenant) -> None:
     asked, highest = request.priority_class, tenant.highest_priority
+    if asked is not None and asked.retired_at is not None:
+        message = _("Priority %s is no longer given to new jobs; choose another.")
+        raise Refused(message % asked.name, field="priority")
     if asked is not None and highest is not None and asked.value > highest.value:
         raise Refused(
             _("Tenant %(tenant)s may use priorities up to %(highest)s.")

@@ -28,7 +28,7 @@ def pattern_of(job: Job) -> Pattern:
     """What a copy of `job` starts from. One query, where `job` was read with its rows."""
     first, *_others = job.groups.all()
     accepted = [choice.flavor_id for choice in job.accepted.all()]
-    priority = PriorityClass.objects.filter(value=job.priority).first()
+    priority = PriorityClass.objects.offered().filter(value=job.priority).first()
     initial = {
         "name": job.name,
         "tenant": job.tenant.slug,

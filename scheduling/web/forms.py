@@ -123,7 +123,7 @@ class JobForm(forms.Form):
         self.fields["once"].initial = uuid.uuid4().hex
         offered = Tenant.objects.visible_to(reader, at_least=Role.RESEARCHER).active()
         self.fields["tenant"].queryset = offered.order_by("slug")
-        self.fields["priority"].queryset = PriorityClass.objects.order_by("-value")
+        self.fields["priority"].queryset = PriorityClass.objects.offered().order_by("-value")
         if self.initial.get("priority"):  # then there is nothing to leave out
             self.fields["priority"].empty_label = None
         offer_clusters(self, clusters)

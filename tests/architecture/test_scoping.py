@@ -37,6 +37,7 @@ EVERYBODYS = {
     "secret": "guessed",
     "error_code": "not-found",
     "entry": 1,
+    "priority": "high",
 }
 # Routes that answer to people who have not signed in.
 OPEN = {

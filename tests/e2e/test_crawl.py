@@ -59,6 +59,8 @@ def pages_of(scene):
         ("root", "/cluster/calendar/"),
         ("root", "/admin/approvals/"),
         ("root", "/admin/policies/"),
+        ("root", "/admin/priorities/"),
+        ("root", "/admin/priorities/of/high/"),
         ("omar", "/cluster/maintenance/"),
         ("root", "/cluster/maintenance/"),
         ("root", "/cluster/maintenance/windows/new/"),

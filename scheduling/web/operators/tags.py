@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from portal.core.models import AuditEvent
 from scheduling.reports.policy_history import KnobChange
 from scheduling.reports.policy_trial import TriedJob
+from scheduling.reports.priorities import PriorityRow
 from scheduling.reports.upcoming import WINDOW, Upcoming
 from scheduling.web.operators.knobs import KNOBS
 
@@ -26,6 +27,15 @@ ACTIONS = {
     "promise_block": gettext_lazy("Block promised"),
     "change_block": gettext_lazy("Block changed"),
     "cancel_block": gettext_lazy("Block cancelled"),
+}
+PRIORITY_ACTIONS = {
+    "create_priority_class": gettext_lazy("Created"),
+    "change_priority_class": gettext_lazy("Changed"),
+    "retire_priority_class": gettext_lazy("Retired"),
+    "restore_priority_class": gettext_lazy("Brought back"),
+    # As the back office calls them.
+    "create_priorityclass": gettext_lazy("Created"),
+    "change_priorityclass": gettext_lazy("Changed"),
 }
 
 
@@ -104,6 +114,41 @@ def _kept_words(plain: Mapping[str, object]) -> str:
 
 def _local(text: object) -> str:
     return f"{timezone.localtime(datetime.fromisoformat(str(text))):%Y-%m-%d %H:%M}"
+
+
+@register.simple_tag
+def who_may(row: PriorityRow) -> str:
+    """Which tenants may use a class."""
+    if not row.barred:
+        return _("all tenants")
+    if len(row.barred) <= len(row.allowed):
+        return _("all but %(tenants)s") % {"tenants": _names(row.barred)}
+    return _names(row.allowed) or _("no tenant")
+
+
+def _names(slugs: Sequence[str]) -> str:
+    return ", ".join(slugs[:MOST_NAMED]) + (" …" if len(slugs) > MOST_NAMED else "")
+
+
+@register.simple_tag
+def priority_action(event: AuditEvent) -> str:
+    """What was done to a priority class."""
+    return str(PRIORITY_ACTIONS.get(event.action, event.action))
+
+
+@register.simple_tag
+def priority_event(event: AuditEvent) -> str:
+    """The class as it was before, where it differs, and then."""
+    both = (_priority_words(event.before), _priority_words(event.after))
+    return " → ".join(words for words in dict.fromkeys(both) if words)
+
+
+def _priority_words(plain: Mapping[str, object]) -> str:
+    facts = [str(plain.get(name, "")) for name in ("name", "value", "description")]
+    said = [fact for fact in facts if fact]
+    if str(plain.get("is_default")) == "True":
+        said.append(_("default"))
+    return ", ".join(said)
 
 
 def _with_more(listed: SafeString, more: int) -> SafeString:

@@ -1,13 +1,17 @@
 from django.urls import path
 
 from scheduling.reports.upcoming import BLOCK, WINDOW
-from scheduling.web.operators import maintenance, policy
+from scheduling.web.operators import maintenance, policy, priorities
 
 KEPT = {"windows": WINDOW, "blocks": BLOCK}
 
 urlpatterns = [
     path("admin/policies/", policy.policy_page, name="policies"),
     path("admin/policies/restore/", policy.restore, name="policy-restore"),
+    path("admin/priorities/", priorities.priorities, name="priorities"),
+    path("admin/priorities/new/", priorities.new, name="priority-new"),
+    path("admin/priorities/of/<slug:priority>/", priorities.edit, name="priority"),
+    path("admin/priorities/of/<slug:priority>/retire/", priorities.retire, name="priority-retire"),
     path("cluster/maintenance/", maintenance.maintenance, name="maintenance"),
     *(
         path(f"cluster/maintenance/{word}/{rest}", view, {"kind": kind}, name=f"{kind}-{name}")
