@@ -53,7 +53,7 @@ def try_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -> T
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     require_role(by, tenant, Role.RESEARCHER)
     with transaction.atomic():
-        check_request(request, tenant)
+        check_request(request, tenant, at=at)
         job = create_rows(replace(request, external_id=""), tenant=tenant, by=by, at=at)
         trial = _judge(job, at=at)
         transaction.set_rollback(True)
