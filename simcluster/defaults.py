@@ -36,6 +36,40 @@ def fill_in(resource: Resource, obj: Obj) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
+def fill_in_status(resource: Resource, obj: Obj, *, at: str) -> None:
+    """Put what controllers and kubelets rely on into a status that a client wrote, in place."""
+    status = obj["status"]
+    if resource is JOBS:
+        for condition in status.get("conditions") or []:
+            condition.setdefault("reason", "")
+            condition.setdefault("lastTransitionTime", at)
+    elif resource is PODS:
+        if status.get("phase") == "Running":
+            status.setdefault("startTime", at)
+            _fill_containers(obj)
+        for own in status.get("containerStatuses") or []:
+            _fill_container(own, at=at)
+
+
+def _fill_containers(pod: Obj) -> None:
+    """A pod that runs has a status of each of its containers."""
+    statuses = pod["status"].setdefault("containerStatuses", [])
+    known = {own["name"] for own in statuses}
+    names = [container["name"] for container in pod["spec"]["containers"]]
+    statuses += [{"name": name} for name in names if name not in known]
+
+
+def _fill_container(own: Obj, *, at: str) -> None:
+    for name, value in {"ready": False, "restartCount": 0, "state": {}}.items():
+        own.setdefault(name, value)
+    state = own["state"]
+    if "running" in state:
+        state["running"].setdefault("startedAt", at)
+    if "terminated" in state:
+        for name, value in {"exitCode": 0, "startedAt": at, "finishedAt": at}.items():
+            state["terminated"].setdefault(name, value)
+
+
 def admit(world: World, resource: Resource, obj: Obj) -> None:
     """Complete a new object in place, as admission does: none of this is its writer's."""
     if resource is PODS:

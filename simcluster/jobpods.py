@@ -1,5 +1,7 @@
 """The pods that a Job makes: names, indexes, labels; and how completed indexes are written."""
 
+import re
+
 from simcluster.objects import JOB_FINALIZER, Obj, annotations_of, clone, name_of, namespace_of
 from simcluster.world import World
 
@@ -77,6 +79,14 @@ def parse_ranges(text: str) -> set[int]:
         first, _, last = part.partition("-")
         found.update(range(int(first), int(last or first) + 1))
     return found
+
+
+def are_ranges(text: str, limit: int) -> bool:
+    """Whether `text` is as `ranges` writes them, of indexes below `limit`."""
+    if not text:
+        return True
+    parts = [re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part) for part in text.split(",")]
+    return all(part is not None and int(part[2] or part[1]) < limit for part in parts)
 
 
 def ranges(indexes: set[int]) -> str:

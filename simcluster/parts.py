@@ -42,7 +42,7 @@ def log_of(world: World, pod: Stored, request: Request) -> Response:
     container = request.query.get("container") or pod["spec"]["containers"][0]["name"]
     statuses = pod.get("status", {}).get("containerStatuses") or []
     own = next((s for s in statuses if s["name"] == container), None)
-    if own is None or "waiting" in own["state"]:
+    if own is None or not {"running", "terminated"} & own["state"].keys():
         why = f'container "{container}" in pod "{name_of(pod)}" is waiting to start'
         raise errors.bad_request(why)
     lines = _lines(world, own)

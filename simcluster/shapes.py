@@ -1,7 +1,9 @@
 """Whether a manifest has the shape that later code relies on; a real server decodes no other."""
 
+from datetime import datetime
 from typing import Any
 
+from simcluster.clock import seconds_of
 from simcluster.errors import bad_request
 from simcluster.objects import Obj
 from simcluster.resources import EVENTS, JOBS, NODES, PODS, SECRETS, Resource
@@ -84,6 +86,43 @@ _JOB = {
     "podFailurePolicy": {"rules": [_RULE]},
     "template": {"metadata": {"labels": dict, "annotations": dict}, "spec": _POD},
 }
+_CONDITION = {
+    "type!": str,
+    "status!": str,
+    "reason": str,
+    "message": str,
+    "lastTransitionTime": datetime,
+}
+_CONTAINER_STATUS = {
+    "name!": str,
+    "ready": bool,
+    "restartCount": _INT,
+    "state": {
+        "waiting": {"reason": str},
+        "running": {"startedAt": datetime},
+        "terminated": {
+            "exitCode": _INT,
+            "reason": str,
+            "startedAt": datetime,
+            "finishedAt": datetime,
+        },
+    },
+}
+_POD_STATUS = {
+    "phase": str,
+    "reason": str,
+    "startTime": datetime,
+    "conditions": [_CONDITION],
+    "containerStatuses": [_CONTAINER_STATUS],
+}
+_JOB_STATUS = {
+    **dict.fromkeys(("active", "ready", "succeeded", "failed", "terminating"), _INT),
+    "completedIndexes": str,
+    "failedIndexes": str,
+    "startTime": datetime,
+    "completionTime": datetime,
+    "conditions": [_CONDITION],
+}
 _NODE_STATUS = {
     "capacity": dict,
     "allocatable": dict,
@@ -91,8 +130,8 @@ _NODE_STATUS = {
     "addresses": [dict],
 }
 _OF_KIND: dict[str, Obj] = {
-    PODS.id: {"spec": _POD},
-    JOBS.id: {"spec": _JOB},
+    PODS.id: {"spec": _POD, "status": _POD_STATUS},
+    JOBS.id: {"spec": _JOB, "status": _JOB_STATUS},
     NODES.id: {
         "spec": {"unschedulable": bool, "taints": [{"key": str, "value": str, "effect": str}]},
         "status": _NODE_STATUS,
@@ -105,6 +144,7 @@ _NAMES: dict[object, str] = {
     str: "a text",
     bool: "true or false",
     int: "a whole number",
+    datetime: "a time as 2026-01-05T08:00:00Z",
 }
 
 
@@ -132,8 +172,18 @@ def _check(value: Any, shape: Any, field: str) -> None:
     elif isinstance(shape, range) or shape is int:
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         _expect(is_whole and value in (shape if shape is not int else _LONG), field, _NAMES[int])
+    elif shape is datetime:
+        _expect(_is_instant(value), field, _NAMES[datetime])
     else:
         _expect(isinstance(value, shape), field, _NAMES[shape])
+
+
+def _is_instant(value: Any) -> bool:
+    try:
+        seconds_of(value)
+    except (ArithmeticError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _check_part(value: Obj, name: str, part: Any, field: str) -> None:

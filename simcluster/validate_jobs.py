@@ -1,6 +1,7 @@
 """What the API server refuses in Jobs, at birth and later."""
 
 from simcluster.errors import Cause, immutable_field, invalid_field, required_field
+from simcluster.jobpods import are_ranges
 from simcluster.objects import Obj, clone, has_condition
 from simcluster.validate import frozen_causes, pod_spec_causes
 
@@ -51,6 +52,16 @@ def _count_causes(spec: Obj) -> list[Cause]:
         for name in names
         if spec.get(name) is not None
         and (type(spec[name]) is not int or not 0 <= spec[name] < 2**31)
+    ]
+
+
+def job_status_causes(job: Obj) -> list[Cause]:
+    """What is wrong with a status that somebody wrote."""
+    status, limit = job["status"], job["spec"].get("completions") or 0
+    return [
+        invalid_field(f"status.{name}", status[name], "must be indexes of this Job, as 0-2,5")
+        for name in ("completedIndexes", "failedIndexes")
+        if not are_ranges(status.get(name, ""), limit)
     ]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simcluster import apply, errors, removal
-from simcluster.defaults import admit, admit_changed_pod, fill_in
+from simcluster.defaults import admit, admit_changed_pod, fill_in, fill_in_status
 from simcluster.errors import Cause
 from simcluster.objects import (
     Obj,
@@ -22,7 +22,7 @@ from simcluster.requests import Request, Target
 from simcluster.resources import JOBS, NAMESPACES, PODS, Resource
 from simcluster.shapes import check_shape
 from simcluster.validate import metadata_causes, new_pod_causes, pod_update_causes
-from simcluster.validate_jobs import job_update_causes, new_job_causes
+from simcluster.validate_jobs import job_status_causes, job_update_causes, new_job_causes
 from simcluster.world import World
 
 APPLY = "application/apply-patch+yaml"
@@ -108,6 +108,7 @@ class Writer:
         new["metadata"] = _kept_metadata(new, old)
         if write.part == "status":
             new = {**old, "metadata": new["metadata"], "status": new.get("status", {})}
+            fill_in_status(resource, new, at=self._world.clock.stamp())
         elif resource.has_status:
             new["status"] = old.get("status", {})
         if resource in _WITH_SPEC and not isinstance(new.get("spec"), dict):
@@ -246,6 +247,8 @@ class Writer:
         causes = metadata_causes(new)
         if part != "status":
             causes += _update_causes(resource, new, old)
+        elif resource is JOBS:
+            causes += job_status_causes(new)
         before = set(old["metadata"].get("finalizers") or [])
         added = set(new["metadata"].get("finalizers") or []) - before
         if is_deleting(old) and added:

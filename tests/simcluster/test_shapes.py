@@ -27,6 +27,7 @@ JOB = {
     "spec": {"parallelism": 1, "podFailurePolicy": RULES, "template": {"spec": SPEC}},
 }
 PODS, JOBS = "/api/v1/namespaces/default/pods", "/apis/batch/v1/namespaces/default/jobs"
+ODD_VALUES = (None, 10**30, "x", [{}], {})
 NONSENSE = (None, 0, 10**30, 1.5, "x", [], [None], [1], [{}], {}, {"a": [1]}, True)
 
 
@@ -41,6 +42,8 @@ def status_of(cluster, method, path, body=None):
         cluster.call(method, path, body)
     except HTTPError as error:
         return error.code
+    except json.JSONDecodeError:
+        return 200  # a log is text
     return 200
 
 
@@ -75,6 +78,53 @@ def test_no_manifest_is_a_failure_of_the_cluster(cluster, path, whole):
 
     assert failed == []
     assert status_of(cluster, "GET", "/api/v1/nodes") == 200
+
+
+AT = "2026-01-05T08:00:00Z"
+CONDITIONS = [{"type": "Complete", "status": "True", "lastTransitionTime": AT}]
+ENDED = {"exitCode": 1, "startedAt": AT, "finishedAt": AT}
+CONTAINERS = [
+    {"name": "c", "restartCount": 0, "state": {"running": {"startedAt": AT}, "terminated": ENDED}}
+]
+POD_STATUS = {
+    "phase": "Running",
+    "startTime": AT,
+    "conditions": CONDITIONS,
+    "containerStatuses": CONTAINERS,
+}
+JOB_STATUS = {
+    "succeeded": 1,
+    "completedIndexes": "0",
+    "startTime": AT,
+    "conditions": CONDITIONS,
+}
+RUNNING = {"restartPolicy": "Never", "containers": [CONTAINER]}
+RUNNING_POD = {"metadata": {"name": "p"}, "spec": {**RUNNING, "activeDeadlineSeconds": 5}}
+INDEXED = {"completions": 1, "completionMode": "Indexed", "ttlSecondsAfterFinished": 3}
+RUNNING_JOB = {"metadata": {"name": "j"}, "spec": {**INDEXED, "template": {"spec": RUNNING}}}
+
+
+@pytest.mark.parametrize(
+    ("path", "whole", "status"),
+    [(PODS, RUNNING_POD, POD_STATUS), (JOBS, RUNNING_JOB, JOB_STATUS)],
+    ids=["pods", "jobs"],
+)
+def test_no_status_is_a_failure_of_the_cluster(cluster, path, whole, status):
+    failed = []
+    one = f"{path}/{whole['metadata']['name']}"
+    # What is null is as good as left out.
+    for place, odd in [(place, odd) for place in places(status) for odd in ODD_VALUES]:
+        made = cluster.call("POST", path, whole)
+        cluster.step(3)
+        body = {**made, "status": with_at(status, place, odd)}
+        body["metadata"].pop("resourceVersion")
+        asked = [("PUT", f"{one}/status", body), ("GET", f"{one}/log", None)]
+        asked += [("POST", "/simcluster/clock/step", {"seconds": 9}), ("DELETE", one, None)]
+        if any(status_of(cluster, *request) >= 500 for request in asked):
+            failed.append((place, odd))
+        cluster.step(40)
+
+    assert failed == []
 
 
 @pytest.mark.parametrize(
