@@ -56,6 +56,8 @@ def _follow_on(job: Job, decision: Grow) -> bool:
         if not is_leaving:
             ranks[group].add(rank)
     for member in decision.members:
+        if member.rank in ranks[member.group]:
+            return False
         ranks[member.group].add(member.rank)
     return all(own == set(range(len(own))) for own in ranks.values())
 

@@ -145,14 +145,15 @@ def running(job: Job, rows: Rows, at: datetime) -> RunningJob:
 
 
 def _may_change_size(job: Job, rows: Rows) -> bool:
-    """Whether every member that it has had still runs, and none is leaving.
+    """Whether every member that it has had still runs on a node that is there, and none is leaving.
 
     Members end one after the other, so a gang near its end is smaller than it started, and whole
     all the same; that one was lost is what `observation` finds out, not a count.
     """
     held = rows.held.get(job.pk, ())
     is_settled = all(member.is_running and not member.is_leaving for member in held)
-    return job.state == JobState.RUNNING and is_settled and job.pk not in rows.ending
+    is_whole = job.pk not in rows.ending | rows.cut_off
+    return job.state == JobState.RUNNING and is_settled and is_whole
 
 
 def _as_large_as_now(groups: Sequence[Group], held: Sequence[Held]) -> tuple[Group, ...]:

@@ -84,6 +84,7 @@ class Rows:
                 "job_id", "group_index", "rank", "node_id", "gpu_id"
             )
         )
+        self.cut_off: set[int] = set()  # jobs with members on nodes that are gone
         self.held = self._held(cluster)
         ended = Member.objects.filter(job__in=held, phase__in=ENDED_PHASES, is_leaving=False)
         # Jobs of which some member has run its time: they are near their end.
@@ -108,6 +109,8 @@ class Rows:
                 gpus = tuple(sorted(devices[pk]))
                 is_running = phase == MemberPhase.RUNNING
                 held[own[0]].append(Held(*own, self.node_at[node], gpus, is_running, is_leaving))
+            else:
+                self.cut_off.add(own[0])
         return held
 
     def is_leaving(self, placement: Placement) -> bool:

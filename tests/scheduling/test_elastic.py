@@ -5,13 +5,18 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduling.engine.cycle import plan_cycle
+from scheduling.engine.plan import Grow
 from scheduling.models import Job, Member
 from scheduling.services.plans import apply_plan
 from scheduling.services.policies import policy_in_force
 from scheduling.services.reconciling import reconcile
 from scheduling.services.requests import GroupRequest
+from scheduling.services.scaling import grow
 from scheduling.snapshots import take
+from tenants.models import Quota
+from tests.factories import NodeFactory
 from tests.scheduling.world import after, held_gpus, state_of
+from topology.models import Node
 
 
 def elastic(least, most, gpus=2):
@@ -163,3 +168,35 @@ def test_growth_that_meets_an_ended_member_is_given_up(world, crowded):
 def carry_out(world, snapshot):
     plan = plan_cycle(snapshot, policy_in_force(world.cluster))
     return apply_plan(plan, snapshot, at=after(100))
+
+
+def test_a_gang_of_which_a_node_is_gone_is_not_grown_in_its_place(world):
+    job = world.running(members=2)
+    spare = NodeFactory(cluster=world.cluster, flavor=world.flavor, gpus=8)
+    Node.objects.filter(placements__job=job, placements__members__rank=1).update(gone_at=after(20))
+
+    world.plan(at=after(20))
+
+    assert ranks(job) == [0, 1]
+    assert not spare.placements.exists()
+    assert state_of(job) == "running"
+
+
+def test_a_gang_of_which_every_node_is_gone_keeps_no_cluster_from_being_planned(world):
+    job = world.running(members=2)
+    NodeFactory(cluster=world.cluster, flavor=world.flavor, gpus=8)
+    Node.objects.filter(placements__job=job).update(gone_at=after(20))
+    other = world.submit(gpus=8)
+    Quota.objects.update(nominal=100)
+
+    world.plan(at=after(20))
+
+    assert (state_of(job), state_of(other)) == ("running", "starting")
+
+
+def test_growth_by_a_rank_that_the_gang_has_is_given_up(world):
+    job = world.running(gpus=4)
+    snapshot = take(world.cluster, at=after(20))
+    (own,) = snapshot.running[0].members
+
+    assert not grow(Grow(job.pk, (own,)), snapshot, at=after(20))
