@@ -364,7 +364,10 @@ class JobController:
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is None or is_deleting(job):
             return
-        ends = [c["lastTransitionTime"] for c in job["status"]["conditions"] if c["type"] in ENDS]
+        conditions = [c for c in job["status"]["conditions"] if c["type"] in ENDS]
+        ends = [c["lastTransitionTime"] for c in conditions if c.get("lastTransitionTime")]
+        if not ends:
+            return  # a state file of before may hold one without
         due = seconds_of(ends[0]) + ttl
         if due <= self._world.clock.now():
             removal.begin(self._world, JOBS, job, how=Removal(propagation="Foreground"))
