@@ -12,20 +12,25 @@ from django.db import transaction
 from django.db.models import Q
 
 from scheduling.models import JobGroup, Member
+from scheduling.services.losses import is_misplaced
 from scheduling.services.saved_work import note_checkpoint
 from scheduling.services.settling import settle
 from scheduling.states import ENDED_PHASES, PHASE_ORDER, MemberPhase
-from topology.kube.values import GroupSeen, Listed, MemberSeen
+from topology.kube.values import GroupSeen, ListBegun, Listed, MemberSeen
 from topology.models import Cluster
 
 
-def observe(cluster: Cluster, seen: MemberSeen | GroupSeen | Listed, *, at: datetime) -> None:
+def observe(
+    cluster: Cluster, seen: MemberSeen | GroupSeen | ListBegun | Listed, *, at: datetime
+) -> None:
     """Take note of one report. at: cluster clock, when it arrived."""
     match seen:
         case MemberSeen():
             _observe_one(_observe_member, cluster, seen, at=at)
         case GroupSeen():
             _observe_one(_observe_group, cluster, seen, at=at)
+        case ListBegun(kind="members"):
+            _forget_later_versions(cluster, seen)
         case Listed(kind="members"):
             _observe_absent(cluster, seen, at=at)
 
@@ -67,7 +72,7 @@ def _member_of(cluster: Cluster, seen: MemberSeen) -> Member | None:
         attempt=seen.attempt,
         rank=seen.rank,
     )
-    members = list(of_rank.order_by("is_leaving", "-pk"))
+    members = list(of_rank.select_related("placement__node").order_by("is_leaving", "-pk"))
     known = [member for member in members if member.pod_uid == seen.pod_uid]
     return next(iter(known or members), None)
 
@@ -75,8 +80,11 @@ def _member_of(cluster: Cluster, seen: MemberSeen) -> Member | None:
 def _may_move_its_job(member: Member) -> bool:
     """Whether the job may have to move: not for a pod on its way, nor for a start among others.
 
-    A gang runs once its last member does, so only that one's report looks at all the others.
+    One that is on its way elsewhere is to be stopped. A gang runs once its last member does, so
+    only that one's report looks at all the others.
     """
+    if is_misplaced(member):
+        return True
     if member.phase == MemberPhase.RUNNING:
         gang = Member.objects.filter(job=member.job_id, attempt=member.attempt)
         return not gang.filter(started_at=None).exclude(phase__in=ENDED_PHASES).exists()
@@ -130,6 +138,15 @@ def _observe_group(cluster: Cluster, seen: GroupSeen) -> int | None:
         outcome=seen.outcome, outcome_reason=seen.reason[:80], outcome_attempt=seen.attempt
     )
     return group.job_id
+
+
+def _forget_later_versions(cluster: Cluster, seen: ListBegun) -> None:
+    """A cluster that counts from lower down than before is another one, or was restored.
+
+    Its reports would be ignored for ever, as older than what is known.
+    """
+    live = Member.objects.filter(job__cluster=cluster).exclude(phase__in=ENDED_PHASES)
+    live.filter(seen_version__gt=seen.version).update(seen_version=0)
 
 
 def _observe_absent(cluster: Cluster, seen: Listed, *, at: datetime) -> None:

@@ -12,7 +12,7 @@ from django.db import transaction
 from portal.core.queueing import send_on_commit
 from scheduling.models import Job, Member, Placement, PlacementGpu
 from scheduling.services.lifecycle import move
-from scheduling.services.losses import stop_for_lost, why_failed
+from scheduling.services.losses import is_misplaced, stop_for_lost, stop_for_misplaced, why_failed
 from scheduling.services.preempting import count_hold_anew
 from scheduling.services.saved_work import after_stop, forget_stop
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, JobState, MemberPhase
@@ -64,6 +64,8 @@ def _let_go_of_leavers(job: Job, *, at: datetime) -> None:
 
 def _settle_starting(job: Job, members: list[Member], at: datetime) -> bool:
     """Running once every container has started, or once the gang failed by its own doing."""
+    if _is_stopped_for_misplaced(job, members, at=at):
+        return False
     failure = _failure(job)
     blamed = failure is not None and _is_to_blame(members, failure)
     started = [member for member in members if _has_started(member)]
@@ -84,9 +86,14 @@ def _settle_running(job: Job, members: list[Member], at: datetime) -> bool:
     failure = _failure(job)
     if failure is not None:
         return _settle_failed(job, members, reason=failure, at=at)
-    if _unexplained(job, members):
+    if not _is_stopped_for_misplaced(job, members, at=at) and _unexplained(job, members):
         _look_after(job)
     return False
+
+
+def _is_stopped_for_misplaced(job: Job, members: list[Member], *, at: datetime) -> bool:
+    misplaced = next((member for member in members if is_misplaced(member)), None)
+    return misplaced is not None and stop_for_misplaced(job, misplaced, at=at)
 
 
 def _has_started(member: Member) -> bool:
@@ -223,8 +230,8 @@ _STEPS: dict[JobState, Callable[[Job, list[Member], datetime], bool]] = {
 
 def _members(job: Job) -> Iterable[Member]:
     """Of this attempt, in an order that does not change; without those that left their gang."""
-    own = job.members.filter(attempt=job.attempt, is_leaving=False).select_related("group")
-    return own.order_by("group__index", "rank")
+    own = job.members.filter(attempt=job.attempt, is_leaving=False)
+    return own.select_related("group", "placement__node").order_by("group__index", "rank")
 
 
 def _failure(job: Job) -> str | None:

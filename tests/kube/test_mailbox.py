@@ -31,6 +31,16 @@ def test_only_the_newest_of_a_thing_is_kept_in_its_old_place():
     assert all_of(mailbox) == [said("a", 3), said("b", 2)]
 
 
+def test_what_is_about_all_before_it_comes_after_it():
+    mailbox = Mailbox(10)
+    mailbox.put("list", said("list", 1), seconds=0)
+    mailbox.put("a", said("a", 2), seconds=0)
+
+    mailbox.put("list", said("list", 3), seconds=0, last=True)
+
+    assert all_of(mailbox) == [said("a", 2), said("list", 3)]
+
+
 def test_a_full_mailbox_takes_news_of_what_it_holds_and_of_nothing_else():
     mailbox = Mailbox(1)
     mailbox.put("a", said("a", 1), seconds=0)

@@ -6,7 +6,7 @@ from scheduling.services.lifecycle import cancel_job, stop
 from scheduling.services.settling import settle
 from scheduling.states import JobState
 from tests.scheduling.world import T0, World, after, held_gpus, state_of, story
-from topology.kube.values import Listed
+from topology.kube.values import ListBegun, Listed
 from topology.models import Cluster
 
 
@@ -24,10 +24,11 @@ def listed(world, *members):
 
 def test_a_member_is_followed_from_its_gate_to_its_end(world):
     job = world.started()
+    planned = job.placements.get().node.name
 
     seen = []
     for phase in ("gated", "binding", "bound", "running", "succeeded"):
-        world.say(job, phase, node="node-1")
+        world.say(job, phase, node=planned)
         seen.append((phases(job)[0], state_of(job)))
 
     assert seen == [
@@ -135,6 +136,36 @@ def test_a_report_of_a_later_step_with_an_old_version_is_ignored(world):
     job = world.started()
     world.say(job, "gated", version=50)
 
+    world.say(job, "running", version=49)
+
+    assert phases(job) == ["gated"]
+
+
+def test_a_pod_of_a_cluster_that_came_back_empty_and_counts_from_lower_down_is_gone(world):
+    job = world.running()
+    Member.objects.update(seen_version=5000)
+
+    world.tell(ListBegun(kind="members", version=7))
+    world.tell(Listed(kind="members", keys=frozenset(), version=7))
+
+    assert phases(job) == ["gone"]
+
+
+def test_a_pod_that_a_cluster_has_after_it_was_restored_is_followed_on(world):
+    job = world.running()
+    Member.objects.update(seen_version=5000)
+
+    world.tell(ListBegun(kind="members", version=7))
+    world.say(job, "succeeded", version=6)
+
+    assert state_of(job) == "succeeded"
+
+
+def test_a_list_of_no_lower_version_leaves_what_is_known(world):
+    job = world.started()
+    world.say(job, "gated", version=50)
+
+    world.tell(ListBegun(kind="members", version=50))
     world.say(job, "running", version=49)
 
     assert phases(job) == ["gated"]
@@ -297,6 +328,29 @@ def test_a_lost_member_has_the_job_looked_after(
 
     assert ("scheduling.look_after_job", {"job_id": job.pk}) in sent
     assert state_of(job) == "running"
+
+
+@pytest.mark.parametrize("phase", ["bound", "running"])
+def test_a_gang_of_which_a_member_is_elsewhere_than_planned_is_stopped_to_run_again(world, phase):
+    job = world.started(members=2)
+    own = {m.rank: m.placement.node.name for m in job.members.all()}
+
+    world.say(job, phase, rank=0, node=own[0])
+    before = state_of(job)
+    world.say(job, phase, rank=1, node="elsewhere")
+
+    job.refresh_from_db()
+    assert (before, job.state, job.stopping_to) == ("starting", "stopping", "queued")
+    assert job.events.last().reason == f"member 1 is on elsewhere, not on {own[1]}"
+    assert job.losses_in_a_row == 1
+
+
+def test_a_member_that_has_ended_elsewhere_than_planned_has_ended_all_the_same(world):
+    job = world.started()
+
+    world.say(job, "succeeded", node="elsewhere")
+
+    assert state_of(job) == "succeeded"
 
 
 @pytest.mark.parametrize("state", ["starting", "running"])

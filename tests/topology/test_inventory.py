@@ -5,9 +5,14 @@ import pytest
 from django.forms.models import model_to_dict
 
 from tests.factories import ClusterFactory, FlavorFactory, NodeFactory
-from topology.kube.values import ClockSeen, GpuSeen, Listed, NodeSeen
+from topology.kube.values import ClockSeen, GpuSeen, ListBegun, Listed, NodeSeen
 from topology.models import Cluster, Fabric, Gpu, Node, NvlinkDomain, Rack, ResourceFlavor
-from topology.services.inventory import observe_clock, observe_listed_nodes, observe_node
+from topology.services.inventory import (
+    observe_clock,
+    observe_listed_nodes,
+    observe_node,
+    observe_nodes_list_begun,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -191,6 +196,16 @@ def test_nodes_that_a_full_list_lacks_are_gone():
     known = dict(Node.objects.values_list("pk", "gone_at"))
     assert known == {here.pk: None, gone.pk: T0, elsewhere.pk: None}
     assert (count, again, cycles_asked(cluster)) == (1, 0, 1)
+
+
+def test_a_node_of_a_cluster_that_was_restored_is_followed_on():
+    cluster = ClusterFactory()
+    observe_node(cluster, replace(SEEN, version=5000), at=T0)
+
+    observe_nodes_list_begun(cluster, ListBegun(kind="nodes", version=7))
+    observe_node(cluster, replace(SEEN, version=6, is_cordoned=True), at=T0 + SECOND)
+
+    assert Node.objects.get().is_cordoned
 
 
 def test_a_gpu_that_is_no_longer_reported_is_unhealthy_and_kept():

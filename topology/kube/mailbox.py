@@ -17,12 +17,17 @@ class Mailbox:
         self._waiting: OrderedDict[Hashable, Seen] = OrderedDict()
         self._changed = threading.Condition()
 
-    def put(self, about: Hashable, seen: Seen, *, seconds: float) -> bool:
-        """Leave a value; False when there was no room for it in that time."""
+    def put(self, about: Hashable, seen: Seen, *, seconds: float, last: bool = False) -> bool:
+        """Leave a value; False when there was no room for it in that time.
+
+        last: it is about what was told before it, and comes after all that waits.
+        """
         with self._changed:
             if not self._changed.wait_for(lambda: self._has_room(about), seconds):
                 return False
             self._waiting[about] = seen
+            if last:
+                self._waiting.move_to_end(about)
             self._changed.notify_all()
             return True
 

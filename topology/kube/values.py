@@ -99,6 +99,18 @@ class GroupSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListBegun:
+    """All that is there of one kind comes next, then `Listed`.
+
+    version: of the list. Later ones that are known to us were another cluster's, or this one's
+    before it was restored.
+    """
+
+    kind: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
     """All that is there of one kind: what is known to us and not in `keys` has gone.
 
@@ -127,7 +139,7 @@ class ClockSeen:
     slack: timedelta = timedelta(0)
 
 
-Seen = NodeSeen | MemberSeen | GroupSeen | Listed | ClockSeen
+Seen = NodeSeen | MemberSeen | GroupSeen | ListBegun | Listed | ClockSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

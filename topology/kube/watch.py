@@ -7,7 +7,8 @@ cluster's order; between kinds there is no order.
 
 A watch that ends without a word goes on from the last version seen. A version that the cluster no
 longer has, or a cluster that was out of reach (and may have come back as another), means a new
-list; `Listed` then says what is there, so that the rest can be taken for gone.
+list: `ListBegun` says which version it is of, then come all the things, then `Listed` says what is
+there, so that the rest can be taken for gone.
 """
 
 import json
@@ -23,7 +24,7 @@ from typing import Any, Self
 from portal.core.errors import ClusterAway
 from topology.kube import names, parse
 from topology.kube.mailbox import Mailbox
-from topology.kube.values import ClockSeen, Listed, Seen
+from topology.kube.values import ClockSeen, ListBegun, Listed, Seen
 from topology.kube.wire import GONE, ApiError, Backoff, Obj, Request, Stream, Wire, pages
 
 logger = logging.getLogger(__name__)
@@ -166,15 +167,18 @@ class ClusterWatch:
             pass
 
     def _list(self, wire: Wire, kind: Kind) -> int:
-        """Put all there is, then say so; the version that the list is of."""
-        keys, version = set(), 0
+        """Put all there is, and say where it begins and ends; the version that the list is of."""
+        keys, version = set(), -1
         for page in pages(wire, kind.path, selector=kind.selector):
+            if version < 0:
+                begun = ListBegun(kind=kind.name, version=parse.version_of(page))
+                self._put(("begun", kind.name), begun, last=True)
             version = parse.version_of(page)
             for obj in page["items"]:
                 keys.add(kind.key(obj))
                 self._read(kind, obj, gone=False)
         listed = Listed(kind=kind.name, keys=frozenset(keys), version=version)
-        self._put(("listed", kind.name), listed)
+        self._put(("listed", kind.name), listed, last=True)
         logger.info("%s: %d %s as of version %d", self._name, len(keys), kind.name, version)
         return version
 
@@ -233,9 +237,9 @@ class ClusterWatch:
         if seen is not None:
             self._put((kind.name, kind.key(obj)), seen)
 
-    def _put(self, about: Hashable, seen: Seen) -> None:
+    def _put(self, about: Hashable, seen: Seen, *, last: bool = False) -> None:
         while not self._ended.is_set():
-            if self._mailbox.put(about, seen, seconds=_TURN_SECONDS):
+            if self._mailbox.put(about, seen, seconds=_TURN_SECONDS, last=last):
                 return
 
     def _pulse(self) -> None:

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils.text import slugify
 
 from portal.core.clock import cluster_time
-from topology.kube.values import ClockSeen, GpuSeen, Listed, NodeSeen
+from topology.kube.values import ClockSeen, GpuSeen, ListBegun, Listed, NodeSeen
 from topology.models import Cluster, Gpu, Node, ResourceFlavor
 from topology.services.cycle_request import ask_for_cycle
 
@@ -39,6 +39,11 @@ def observe_node(cluster: Cluster, seen: NodeSeen, *, at: datetime) -> bool:
     if matters:
         ask_for_cycle(cluster.pk)
     return matters
+
+
+def observe_nodes_list_begun(cluster: Cluster, begun: ListBegun) -> None:
+    """Take reports again from a cluster that has gone back to lower versions: it was restored."""
+    cluster.nodes.filter(seen_version__gt=begun.version).update(seen_version=0)
 
 
 @transaction.atomic

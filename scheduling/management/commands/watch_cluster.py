@@ -19,11 +19,16 @@ from portal.core import clock
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.services.observation import observe
 from topology.kube.live import connect
-from topology.kube.values import ClockSeen, Listed, NodeSeen, Seen
+from topology.kube.values import ClockSeen, ListBegun, Listed, NodeSeen, Seen
 from topology.kube.watch import ClusterWatch
 from topology.kube.wire import Backoff
 from topology.models import Cluster
-from topology.services.inventory import observe_clock, observe_listed_nodes, observe_node
+from topology.services.inventory import (
+    observe_clock,
+    observe_listed_nodes,
+    observe_node,
+    observe_nodes_list_begun,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -153,6 +158,8 @@ def _dispatch(cluster: Cluster, seen: Seen) -> None:
         case NodeSeen():
             if observe_node(cluster, seen, at=timezone.now()):
                 logger.info("%s: node %s changed", cluster.slug, seen.name)
+        case ListBegun(kind="nodes"):
+            observe_nodes_list_begun(cluster, seen)
         case Listed(kind="nodes"):
             gone = observe_listed_nodes(cluster, seen, at=timezone.now())
             logger.info("%s: %d nodes, %d gone", cluster.slug, len(seen.keys), gone)
