@@ -129,7 +129,7 @@ STORAGES = {
 
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "BACKEND": "portal.core.cache.PatientCache",
         "LOCATION": env("REDIS_URL"),
         "KEY_PREFIX": "muster",
     },
