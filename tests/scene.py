@@ -11,6 +11,7 @@ from tenants.models import Role
 from tenants.states import IN_FORCE, PROMISED, RequestState
 from tests.factories import (
     BlockPartFactory,
+    BudgetFactory,
     CapacityBlockFactory,
     ClusterFactory,
     CohortFactory,
@@ -122,6 +123,13 @@ def add_plans(scene):
         until_at=NOON + timedelta(days=10),
     )
     BlockPartFactory(block=block, node=scene.nodes[5], gpus=4)
+    BudgetFactory(
+        tenant=scene.language,
+        cluster=scene.cluster,
+        from_at=NOON - timedelta(days=1),
+        until_at=NOON + timedelta(days=9),
+        gpu_hours=400,
+    )
     return window, block
 
 

@@ -86,6 +86,7 @@ _PARENTS = {
     "block-new": "maintenance",
     "block-edit": "maintenance",
     "tenant": "quota",
+    "budget": "quota",
     "memberships": "quota",
     "membership-remove": "quota",
     "quota-request": "quota-requests",

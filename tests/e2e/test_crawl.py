@@ -58,6 +58,8 @@ def pages_of(scene):
         ("mei", "/cluster/calendar/"),
         ("root", "/cluster/calendar/"),
         ("root", "/admin/approvals/"),
+        ("root", "/tenants/nlp/"),
+        ("root", "/tenants/nlp/budget/"),
         ("root", "/admin/policies/"),
         ("root", "/admin/priorities/"),
         ("root", "/admin/priorities/of/high/"),

@@ -6,12 +6,14 @@ from datetime import datetime
 from django import template
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from portal.core.models import AuditEvent
+from scheduling.reports.budgets import BudgetUse
 from scheduling.reports.policy_history import KnobChange
 from scheduling.reports.policy_trial import TriedJob
 from scheduling.reports.priorities import PriorityRow
@@ -149,6 +151,51 @@ def _priority_words(plain: Mapping[str, object]) -> str:
     if str(plain.get("is_default")) == "True":
         said.append(_("default"))
     return ", ".join(said)
+
+
+@register.simple_tag
+def budget_says(use: BudgetUse) -> str:
+    """What is used of a budget, and how long the rest lasts."""
+    shown = {
+        "used": number_format(use.used, 0),
+        "hours": number_format(use.budget.gpu_hours, 0),
+        "left": number_format(use.left, 0),
+    }
+    if not use.has_begun:
+        return _("%(hours)s GPU-hours; it has not begun.") % shown
+    said = _("%(used)s of %(hours)s GPU-hours used, %(left)s left.") % shown
+    return f"{said} {_pace(use)}"
+
+
+def _pace(use: BudgetUse) -> str:
+    if not use.left:
+        return _("The hours are used up: no job starts on them.")
+    if use.ends_at is None:
+        return _("At the pace so far the hours will not end.")
+    if use.ends_at >= use.budget.until_at:
+        return _("At this pace the hours last to its end.")
+    shown = {"day": f"{timezone.localtime(use.ends_at):%Y-%m-%d}", "days": use.early_days}
+    if not use.early_days:
+        return _("At this pace the hours end on %(day)s, before the budget does.") % shown
+    early = ngettext(
+        "At this pace the hours end on %(day)s, %(days)d day early.",
+        "At this pace the hours end on %(day)s, %(days)d days early.",
+        use.early_days,
+    )
+    return early % shown
+
+
+@register.simple_tag
+def budget_line(use: BudgetUse) -> dict[str, str]:
+    """Where the line of use and the budget's level go, in a picture of 100 by 40."""
+    budget = use.budget
+    whole, most = budget.until_at - budget.from_at, max(budget.gpu_hours, use.used, 1) * 1.05
+
+    def y(hours: float) -> str:
+        return f"{40 - 40 * hours / most:.2f}"
+
+    points = (f"{100 * ((at - budget.from_at) / whole):.2f},{y(hours)}" for at, hours in use.course)
+    return {"top": y(budget.gpu_hours), "points": " ".join(points)}
 
 
 def _with_more(listed: SafeString, more: int) -> SafeString:

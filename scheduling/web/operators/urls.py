@@ -1,13 +1,14 @@
 from django.urls import path
 
 from scheduling.reports.upcoming import BLOCK, WINDOW
-from scheduling.web.operators import maintenance, policy, priorities
+from scheduling.web.operators import budgets, maintenance, policy, priorities
 
 KEPT = {"windows": WINDOW, "blocks": BLOCK}
 
 urlpatterns = [
     path("admin/policies/", policy.policy_page, name="policies"),
     path("admin/policies/restore/", policy.restore, name="policy-restore"),
+    path("tenants/<slug:slug>/budget/", budgets.budget, name="budget"),
     path("admin/priorities/", priorities.priorities, name="priorities"),
     path("admin/priorities/new/", priorities.new, name="priority-new"),
     path("admin/priorities/of/<slug:priority>/", priorities.edit, name="priority"),

@@ -7,6 +7,7 @@ from django.views.decorators.http import require_safe
 
 from portal.core.web import found, signed_in
 from scheduling.models import Job
+from scheduling.reports.budgets import budgets_of
 from scheduling.reports.jobs import JobRow, job_rows, with_rows
 from scheduling.reports.lending import Loan, loans_of
 from scheduling.reports.quota_use import PersonUse, QuotaUse, people_in_use, tenants_in_use
@@ -66,6 +67,8 @@ def tenant_page(request: HttpRequest, tenant: Tenant) -> HttpResponse:
         "flavors": [FlavorRow(quota, loans.get(quota.flavor)) for quota in use.quotas],
         "loans": loans.values(),
         "requests": requests.select_related("flavor", "grant__flavor").order_by("-pk")[:RECENT],
+        "budgets": budgets_of(tenant, wall=timezone.now()),
+        "operates": request.user.is_operator,
         "tenancies": _tenancies(tenant, request.user),
         "leads": has_role(request.user, tenant, Role.LEAD),
         "people": people_of(tenant),
