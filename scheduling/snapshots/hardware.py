@@ -1,87 +1,157 @@
-from typing import Any
+"""Nodes and devices as arrays, read again only when any of their rows has changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from django.contrib.postgres.aggregates import BitXor
+from django.db.models import Count, QuerySet
 
-from scheduling.engine.arrays import IntArray
+from scheduling.engine.arrays import frozen, frozen_flags
 from scheduling.engine.jobs import Level
-from scheduling.snapshots.rows import Rows
+from scheduling.snapshots.known import Fingerprint, Kept, Known
+from topology.models import Cluster, Gpu, Node, ResourceFlavor
 
-WHOLE_GPU_MILLI = 1000
+
+class NodeRow(NamedTuple):
+    """What is read of a node; the names are those of its columns."""
+
+    id: int
+    name: str
+    flavor_id: int | None
+    cpu_milli: int
+    memory_mib: int
+    is_cordoned: bool
+    is_ready: bool
+    rack__name: str | None
+    fabric__name: str | None
+    nvlink_domain__name: str | None
 
 
-def nodes(rows: Rows) -> dict[str, Any]:
-    capacity = np.array(
-        [[node.cpu_milli for node in rows.nodes], [node.memory_mib for node in rows.nodes]],
-        dtype=np.int64,
-    ).reshape(2, len(rows.nodes))
-    used, releasing = _use_of_nodes(rows)
+class GpuRow(NamedTuple):
+    """As NodeRow, of a device."""
+
+    id: int
+    node_id: int
+    index: int
+    model: str
+    memory_mib: int | None
+    island: int
+    numa: int
+    is_healthy: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hardware:
+    """The present nodes in name order and their devices. parts: of a snapshot, by name.
+
+    node_at, gpu_at: where each stands in the arrays, by its key in the database.
+    """
+
+    parts: Mapping[str, Any]
+    node_at: Mapping[int, int]
+    gpu_at: Mapping[int, int]
+
+
+def read_hardware(cluster: Cluster, flavors: list[ResourceFlavor], known: Known) -> Hardware:
+    """All of `cluster`; what has not changed is the same object as before.
+
+    Two queries if nothing has, else four.
+    """
+    nodes = Node.objects.filter(cluster=cluster).present()
+    gpus = Gpu.objects.filter(node__in=nodes)
+    of = (
+        tuple(flavor.pk for flavor in flavors),
+        *_fingerprint(nodes, NodeRow),
+        *_fingerprint(gpus, GpuRow),
+    )
+    if known.hardware is None or known.hardware.of != of:
+        flavor_at = {flavor.pk: index for index, flavor in enumerate(flavors)}
+        node_rows = [NodeRow(*row) for row in nodes.in_name_order().values_list(*NodeRow._fields)]
+        in_order = gpus.order_by("node__name", "node_id", "index")
+        gpu_rows = [GpuRow(*row) for row in in_order.values_list(*GpuRow._fields)]
+        before = known.hardware.value if known.hardware else None
+        known.hardware = Kept(of, _hardware(node_rows, gpu_rows, flavor_at, before))
+    hardware: Hardware = known.hardware.value
+    return hardware
+
+
+def _fingerprint(rows: QuerySet[Any], kind: type[NodeRow | GpuRow]) -> tuple[int, int | None]:
+    found = rows.aggregate(count=Count("pk"), seen=BitXor(Fingerprint(*kind._fields)))
+    return found["count"], found["seen"]
+
+
+def _hardware(
+    nodes: list[NodeRow],
+    gpus: list[GpuRow],
+    flavor_at: Mapping[int, int],
+    before: Hardware | None,
+) -> Hardware:
+    node_at = {node.id: index for index, node in enumerate(nodes)}
+    parts = _nodes(nodes, flavor_at) | _gpus(gpus, node_at) | _domains(nodes)
+    if before is not None:
+        parts = {name: _same_or(part, before.parts[name]) for name, part in parts.items()}
+    return Hardware(parts, node_at, {gpu.id: index for index, gpu in enumerate(gpus)})
+
+
+def _same_or(new: Any, old: Any) -> Any:
+    """`old`, if it is equal to `new`."""
+    same = np.array_equal(new, old) if isinstance(new, np.ndarray) else new == old
+    return old if same else new
+
+
+def _nodes(nodes: list[NodeRow], flavor_at: Mapping[int | None, int]) -> dict[str, Any]:
+    count = len(nodes)
+    capacity = [[node.cpu_milli for node in nodes], [node.memory_mib for node in nodes]]
+    # The last flavor is that of nodes which have none.
+    flavors = [flavor_at.get(node.flavor_id, len(flavor_at)) for node in nodes]
+    is_open = [node.is_ready and not node.is_cordoned for node in nodes]
     return {
-        "node_ids": tuple(node.pk for node in rows.nodes),
-        "node_names": tuple(node.name for node in rows.nodes),
-        "node_flavor": [rows.flavor_of(node) for node in rows.nodes],
-        "node_open": [node.is_open for node in rows.nodes],
-        "capacity": capacity,
-        # A node whose room shrank under its jobs has none left, not less than none.
-        "free": np.maximum(capacity - used, 0),
-        "releasing": releasing,
+        "node_ids": tuple(node.id for node in nodes),
+        "node_names": tuple(node.name for node in nodes),
+        "node_flavor": frozen(flavors, (count,), "node_flavor"),
+        "node_open": frozen_flags(is_open, (count,), "node_open"),
+        "capacity": frozen(capacity, (2, count), "capacity"),
     }
 
 
-def _use_of_nodes(rows: Rows) -> tuple[IntArray, IntArray]:
-    """(2, N) CPU and memory held by placements, and the part of it that is on its way back."""
-    asked = {
-        group.pk: (group.cpu_milli, group.memory_mib)
-        for groups in rows.groups.values()
-        for group in groups
-    }
-    used = np.zeros((2, len(rows.nodes)), dtype=np.int64)
-    releasing = np.zeros_like(used)
-    for placement in rows.placements:
-        node = rows.node_at.get(placement.node_id)
-        if node is not None:
-            amount = np.multiply(asked[placement.group_id], placement.member_count)
-            used[:, node] += amount
-            if rows.is_leaving(placement):
-                releasing[:, node] += amount
-    return used, releasing
-
-
-def gpus(rows: Rows) -> dict[str, Any]:
-    models = sorted({gpu.model for gpu in rows.gpus})
+def _gpus(gpus: list[GpuRow], node_at: Mapping[int, int]) -> dict[str, Any]:
+    models = sorted({gpu.model for gpu in gpus})
     model_at = {model: index for index, model in enumerate(models)}
-    held = {gpu for members in rows.held.values() for member in members for gpu in member.gpus}
+    numbers = {
+        "gpu_node": [node_at[gpu.node_id] for gpu in gpus],
+        "gpu_index": [gpu.index for gpu in gpus],
+        "gpu_model": [model_at[gpu.model] for gpu in gpus],
+        "gpu_memory_mib": [gpu.memory_mib or 0 for gpu in gpus],
+        "gpu_island": [gpu.island for gpu in gpus],
+        "gpu_numa": [gpu.numa for gpu in gpus],
+    }
+    shape = (len(gpus),)
     return {
-        "gpu_ids": tuple(gpu.pk for gpu in rows.gpus),
+        "gpu_ids": tuple(gpu.id for gpu in gpus),
         "gpu_models": tuple(models),
-        "gpu_node": [rows.node_at[gpu.node_id] for gpu in rows.gpus],
-        "gpu_index": [gpu.index for gpu in rows.gpus],
-        "gpu_model": [model_at[gpu.model] for gpu in rows.gpus],
-        "gpu_memory_mib": [gpu.memory_mib or 0 for gpu in rows.gpus],
-        "gpu_free_milli": [0 if at in held else WHOLE_GPU_MILLI for at in range(len(rows.gpus))],
-        "gpu_island": [gpu.island for gpu in rows.gpus],
-        "gpu_numa": [gpu.numa for gpu in rows.gpus],
-        "gpu_open": [gpu.is_healthy for gpu in rows.gpus],
+        "gpu_open": frozen_flags([gpu.is_healthy for gpu in gpus], shape, "gpu_open"),
+        **{name: frozen(values, shape, name) for name, values in numbers.items()},
     }
 
 
-def domains(rows: Rows) -> dict[str, Any]:
+def _domains(nodes: list[NodeRow]) -> dict[str, Any]:
     """Which domain each node is in at each level. Where nobody says, a level has one domain,
     save NVLink across nodes, which nobody has unless it is said.
     """
     words = {
-        Level.NODE: [node.name for node in rows.nodes],
-        Level.NVL: [
-            node.nvlink_domain.name if node.nvlink_domain else f"node {node.name}"
-            for node in rows.nodes
-        ],
-        Level.RACK: [node.rack.name if node.rack else "" for node in rows.nodes],
-        Level.BLOCK: ["" for _ in rows.nodes],
-        Level.FABRIC: [node.fabric.name if node.fabric else "" for node in rows.nodes],
+        Level.NODE: [node.name for node in nodes],
+        Level.NVL: [node.nvlink_domain__name or f"node {node.name}" for node in nodes],
+        Level.RACK: [node.rack__name or "" for node in nodes],
+        Level.BLOCK: ["" for _ in nodes],
+        Level.FABRIC: [node.fabric__name or "" for node in nodes],
     }
     names = tuple(tuple(dict.fromkeys(words[level])) for level in Level)
     index = [{name: at for at, name in enumerate(names[level])} for level in Level]
+    domains = [[index[level][word] for word in words[level]] for level in Level]
     return {
         "domain_names": names,
         "domain_oversub_milli": tuple(tuple(0 for _ in level) for level in names),
-        "node_domain": [[index[level][word] for word in words[level]] for level in Level],
+        "node_domain": frozen(domains, (len(Level), len(nodes)), "node_domain"),
     }

@@ -1,44 +1,134 @@
+"""The rows of one job to a job as the engine sees it."""
+
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from scheduling.engine.jobs import (
     Access,
     Dependency,
     Group,
     Level,
-    ParentState,
     PendingJob,
     PlacedMember,
     Request,
     RunningJob,
     ServiceClass,
 )
-from scheduling.engine.snapshot import HeldDevices
-from scheduling.models import DeviceHold, Job, JobDependency, JobGroup
-from scheduling.snapshots.rows import Held, Rows, is_leaving
-from scheduling.snapshots.times import seconds
-from scheduling.states import FINAL, JobState
+from scheduling.snapshots.columns import JobRow, PlaceRow
+from scheduling.states import JobState, MemberPhase
 
 MOST_SHARED: Final = 4_096
 """So many equal requests are one object in all snapshots, which the engine finds equal at once."""
 
+Room = tuple[int, int, int, bool]
+"""Of one placement: its node, the CPU and the memory that it holds there, whether it is leaving."""
 
-def _spec(job: Job, rows: Rows) -> dict[str, Any]:
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Where each node, device, tenant and flavor stands in the arrays, by its key."""
+
+    nodes: Mapping[int, int]
+    gpus: Mapping[int, int]
+    tenants: Mapping[int, int]
+    flavors: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job that holds places, and what it holds of nodes."""
+
+    job: RunningJob
+    room: tuple[Room, ...]
+
+
+class Held(NamedTuple):
+    """One member that holds its place.
+
+    is_running: its container runs. is_leaving: it was told to end while its gang goes on.
+    """
+
+    placed: PlacedMember
+    placement: int
+    is_running: bool
+    is_leaving: bool
+
+
+def pending(
+    rows: Sequence[JobRow],
+    flavors: tuple[int, ...],
+    after: tuple[Dependency, ...],
+    positions: Positions,
+) -> PendingJob:
+    """A job that waits. rows: one for each group. flavors: those it accepts, best first."""
+    return PendingJob(
+        **_spec(rows, positions),
+        flavors=flavors,
+        held=rows[0].is_held,
+        not_before=rows[0].not_before,
+        after=after,
+    )
+
+
+def running(
+    rows: Sequence[JobRow],
+    places: Sequence[PlaceRow],
+    positions: Positions,
+    *,
+    is_ending: bool,
+    at: int,
+) -> Holder:
+    """A job with the members that it still holds places for. is_ending: some have run their time.
+
+    It may grow and shrink as it asked while it is whole, all on nodes that are there, and nothing
+    of it is on its way; else it needs as many members as it has. Members end one after the other, so a gang near its end is
+    smaller than it started, and whole all the same; that one was lost is what `observation` finds
+    out, not a count.
+    """
+    job, spec = rows[0], _spec(rows, positions)
+    held = _held(rows, places, positions)
+    leaving = [member for member in held if member.is_leaving]
+    is_settled = all(member.is_running and not member.is_leaving for member in held)
+    is_cut_off = any(place.node_id not in positions.nodes for place in places)
+    if is_ending or is_cut_off or not is_settled or job.state != JobState.RUNNING:
+        spec |= {"groups": _as_large_as_now(spec["groups"], held), "min_total": 0}
+    if leaving:
+        spec["preemptible"] = False  # one thing after the other
+    started = at if job.started_at is None else job.started_at
+    stopping = is_leaving(job)
+    made = RunningJob(
+        **spec,
+        members=_placed(held),
+        started_at=started,
+        checkpoint_at=_checkpoint(job, started),
+        limit_end_at=started + job.walltime_seconds if job.walltime_seconds else None,
+        stopping=stopping,
+        stopping_members=() if stopping else _placed(leaving),
+        stopping_for=job.stopping_for_id,
+        protected_until=job.protected_until or 0,
+    )
+    return Holder(made, tuple(_room(rows, places, positions, leaving)))
+
+
+def is_leaving(job: JobRow) -> bool:
+    """Whether it holds only until its members are gone: told to stop, or failed with some left."""
+    return job.state not in {JobState.STARTING, JobState.RUNNING}
+
+
+def _spec(rows: Sequence[JobRow], positions: Positions) -> dict[str, Any]:
     """What a waiting and a running job have in common."""
-    accepted = (rows.flavor_at.get(row.flavor_id) for row in rows.accepted.get(job.pk, ()))
+    job = rows[0]
     return {
-        "id": job.pk,
+        "id": job.id,
         "name": job.public_id,
-        "tenant": rows.tenant_at[job.tenant_id],
-        "groups": tuple(_engine_group(group) for group in rows.groups[job.pk]),
+        "tenant": positions.tenants[job.tenant_id],
+        "groups": tuple(_engine_group(row) for row in rows),
         "priority": job.priority,
-        "submitted_at": seconds(job.submitted_at),
+        "submitted_at": job.submitted_at,
         "walltime_seconds": job.walltime_seconds,
-        "flavors": tuple(flavor for flavor in accepted if flavor is not None),
         "min_total": job.min_total or 0,
         "preemptible": job.is_preemptible,
         "gpu_memory_mib": job.gpu_memory_mib,
@@ -57,9 +147,9 @@ def _level(word: str) -> Level | None:
     return Level[word.upper()] if word else None
 
 
-def _engine_group(group: JobGroup) -> Group:
-    request = _request(group.gpus_per_member, group.cpu_milli, group.memory_mib)
-    return _group(group.name, group.min_member, group.max_member, request)
+def _engine_group(row: JobRow) -> Group:
+    request = _request(row.groups__gpus_per_member, row.groups__cpu_milli, row.groups__memory_mib)
+    return _group(row.groups__name, row.groups__min_member, row.groups__max_member, request)
 
 
 @lru_cache(maxsize=MOST_SHARED)
@@ -73,91 +163,31 @@ def _request(gpus: int, cpu_milli: int, memory_mib: int) -> Request:
     return Request(kind=kind, count=gpus, cpu_milli=cpu_milli, memory_mib=memory_mib)
 
 
-def pending(job: Job, rows: Rows) -> PendingJob:
-    return PendingJob(
-        **_spec(job, rows),
-        held=job.is_held,
-        not_before=seconds(job.not_before) if job.not_before else None,
-        after=tuple(_dependency(row) for row in rows.after.get(job.pk, ())),
-    )
-
-
-def _dependency(row: JobDependency) -> Dependency:
-    state = ParentState.WAITING
-    if row.on.state == JobState.SUCCEEDED:
-        state = ParentState.SUCCEEDED
-    elif row.on.state in FINAL:
-        state = ParentState.FAILED
-    return Dependency(row.on_id, row.needs_success, state, row.on.public_id)
-
-
-def kept(rows: Rows, at: datetime) -> tuple[HeldDevices, ...]:
-    """What is kept for waiting jobs, by job: the members they will be, with their devices."""
-    members: dict[tuple[int, int, int, int], list[int]] = {}
-    until: dict[int, int] = {}
-    for hold in rows.kept:
-        node = rows.node_at.get(hold.node_id)
-        if node is None:
+def _held(rows: Sequence[JobRow], places: Sequence[PlaceRow], positions: Positions) -> list[Held]:
+    """The members on present nodes, in group and rank order."""
+    group_at = {row.groups__id: row.groups__index for row in rows}
+    own: dict[tuple[int, int, int], PlaceRow] = {}
+    gpus: dict[int, list[int]] = defaultdict(list)
+    for place in places:
+        member = place.members__id
+        if member is None or place.node_id not in positions.nodes:
             continue
-        gpus = members.setdefault((hold.job_id, hold.group_index, hold.rank, node), [])
-        gpus += [rows.gpu_at[hold.gpu_id]] if hold.gpu_id in rows.gpu_at else []
-        until[hold.job_id] = _until(hold, rows, at)
-    by_job = defaultdict(list)
-    for (job, group, rank, node), gpus in members.items():
-        by_job[job].append(PlacedMember(group, rank, node, tuple(sorted(gpus))))
-    return tuple(HeldDevices(job, tuple(placed), until[job]) for job, placed in by_job.items())
-
-
-def _until(hold: DeviceHold, rows: Rows, at: datetime) -> int:
-    """When `hold` expires: not before one cycle could have used it, however late that comes.
-
-    The clock of a simulated cluster may run on by hours between two cycles.
-    """
-    was_seen_to_expire = rows.planned_at is not None and hold.until <= rows.planned_at
-    return seconds(hold.until) if was_seen_to_expire else max(seconds(hold.until), seconds(at) + 1)
-
-
-def running(job: Job, rows: Rows, at: datetime) -> RunningJob:
-    """A job with the members that it still holds places for.
-
-    It may grow and shrink as it asked while it is whole and nothing of it is on its way; else it
-    needs as many members as it has.
-    """
-    started = seconds(job.started_at or at)
-    held = rows.held.get(job.pk, ())
-    spec = _spec(job, rows)
-    if not _may_change_size(job, rows):
-        spec |= {"groups": _as_large_as_now(spec["groups"], held), "min_total": 0}
-    leaving = [member for member in held if member.is_leaving]
-    if leaving:
-        spec["preemptible"] = False  # one thing after the other
-    return RunningJob(
-        **spec,
-        members=_placed(held),
-        started_at=started,
-        checkpoint_at=_checkpoint(job, started),
-        limit_end_at=started + job.walltime_seconds if job.walltime_seconds else None,
-        stopping=is_leaving(job),
-        stopping_members=() if is_leaving(job) else _placed(leaving),
-        stopping_for=job.stopping_for_id,
-        protected_until=seconds(job.protected_until) if job.protected_until else 0,
-    )
-
-
-def _may_change_size(job: Job, rows: Rows) -> bool:
-    """Whether every member that it has had still runs on a node that is there, and none is leaving.
-
-    Members end one after the other, so a gang near its end is smaller than it started, and whole
-    all the same; that one was lost is what `observation` finds out, not a count.
-    """
-    held = rows.held.get(job.pk, ())
-    is_settled = all(member.is_running and not member.is_leaving for member in held)
-    is_whole = job.pk not in rows.ending | rows.cut_off
-    return job.state == JobState.RUNNING and is_settled and is_whole
+        own[group_at[place.members__group_id], place.members__rank, member] = place
+        if place.members__devices__gpu_id in positions.gpus:
+            gpus[member].append(positions.gpus[place.members__devices__gpu_id])
+    return [
+        Held(
+            PlacedMember(group, rank, positions.nodes[place.node_id], tuple(sorted(gpus[member]))),
+            placement=place.id,
+            is_running=place.members__phase == MemberPhase.RUNNING,
+            is_leaving=place.members__is_leaving,
+        )
+        for (group, rank, member), place in sorted(own.items())
+    ]
 
 
 def _as_large_as_now(groups: Sequence[Group], held: Sequence[Held]) -> tuple[Group, ...]:
-    counts = Counter(member.group for member in held)
+    counts = Counter(member.placed.group for member in held)
     return tuple(
         replace(group, min_member=counts[index], max_member=counts[index])
         for index, group in enumerate(groups)
@@ -165,9 +195,27 @@ def _as_large_as_now(groups: Sequence[Group], held: Sequence[Held]) -> tuple[Gro
 
 
 def _placed(members: Sequence[Held]) -> tuple[PlacedMember, ...]:
-    return tuple(PlacedMember(own.group, own.rank, own.node, own.gpus) for own in members)
+    return tuple(member.placed for member in members)
 
 
-def _checkpoint(job: Job, started: int) -> int | None:
+def _checkpoint(job: JobRow, started: int) -> int | None:
     """What is durable of its work; of a job that was resumed, at least what it was resumed from."""
-    return None if job.checkpoint_at is None else max(seconds(job.checkpoint_at), started)
+    return None if job.checkpoint_at is None else max(job.checkpoint_at, started)
+
+
+def _room(
+    rows: Sequence[JobRow],
+    places: Sequence[PlaceRow],
+    positions: Positions,
+    leaving: Sequence[Held],
+) -> Iterator[Room]:
+    """What each placement on a present node holds; it goes with its job, or with its members."""
+    asked = {row.groups__id: (row.groups__cpu_milli, row.groups__memory_mib) for row in rows}
+    going = {member.placement for member in leaving}
+    for place in {place.id: place for place in places}.values():
+        node = positions.nodes.get(place.node_id)
+        if node is not None:
+            cpu_milli, memory_mib = asked[place.group_id]
+            is_going = is_leaving(rows[0]) or place.id in going
+            count = place.member_count
+            yield node, cpu_milli * count, memory_mib * count, is_going

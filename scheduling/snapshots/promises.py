@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,10 +31,10 @@ class Epoch(Func):
 
 def closing_times(rows: Rows, at: datetime) -> dict[str, Any]:
     """When each node closes for maintenance: the earliest window that is not over. One query."""
-    closes = [NEVER] * len(rows.nodes)
+    closes = [NEVER] * len(rows.positions.nodes)
     windows = MaintenanceWindow.objects.filter(cluster=rows.cluster, until_at__gt=at)
     for node_id, from_at in windows.values_list("nodes", "from_at"):
-        node = rows.node_at.get(node_id)
+        node = rows.positions.nodes.get(node_id)
         if node is not None:
             closes[node] = min(closes[node], seconds(from_at))
     return {"node_closes_at": closes}
@@ -44,7 +45,7 @@ def blocks(rows: Rows, at: datetime) -> tuple[Block, ...]:
     parts = BlockPart.objects.filter(block__cluster=rows.cluster, block__until_at__gt=at)
     found, amounts = {}, defaultdict(list)
     for part in parts.select_related("block").order_by("block_id", "node_id"):
-        node = rows.node_at.get(part.node_id)
+        node = rows.positions.nodes.get(part.node_id)
         if node is not None:
             found[part.block_id] = part.block
             amounts[part.block_id].append((node, part.gpus))
@@ -54,7 +55,7 @@ def blocks(rows: Rows, at: datetime) -> tuple[Block, ...]:
             amounts=tuple(sorted(amounts[pk])),
             from_at=seconds(block.from_at),
             to_at=seconds(block.until_at),
-            tenant=None if block.tenant_id is None else rows.tenant_at[block.tenant_id],
+            tenant=None if block.tenant_id is None else rows.positions.tenants[block.tenant_id],
         )
         for pk, block in found.items()
     )
@@ -67,7 +68,6 @@ def budgets(rows: Rows, policy: Policy, at: datetime) -> dict[str, Any]:
     still use. Without a budget a tenant is not limited.
     """
     left = [UNLIMITED] * len(rows.tenants)
-    promised = _still_to_use(rows, policy, at)
     of_job, of_place = "tenant__jobs__", "tenant__jobs__placements__"
     used = ExpressionWrapper(
         (
@@ -83,24 +83,24 @@ def budgets(rows: Rows, policy: Policy, at: datetime) -> dict[str, Any]:
         **{f"{of_place}released_at__gt": F("from_at")}
     )
     in_force = Budget.objects.filter(cluster=rows.cluster, from_at__lte=at, until_at__gt=at)
-    for budget in in_force.annotate(used=Sum(used, filter=counts & inside)).order_by("pk"):
-        tenant = rows.tenant_at[budget.tenant_id]
+    found = list(in_force.annotate(used=Sum(used, filter=counts & inside)).order_by("pk"))
+    promised = _still_to_use(rows, policy, at) if found else {}
+    for budget in found:
+        tenant = rows.positions.tenants[budget.tenant_id]
         gone = int((budget.used or timedelta(0)).total_seconds())
         rest = budget.gpu_hours * HOUR - gone - promised[tenant]
         left[tenant] = min(left[tenant], max(0, rest))
     return {"tenant_budget": left}
 
 
-def _still_to_use(rows: Rows, policy: Policy, at: datetime) -> dict[int, int]:
-    """GPU-seconds by tenant that jobs which hold GPUs may use until their walltime is over."""
+def _still_to_use(rows: Rows, policy: Policy, at: datetime) -> Mapping[int, int]:
+    """GPU-seconds that jobs which hold GPUs may use until their walltime is over, by tenant."""
     coming: dict[int, int] = defaultdict(int)
-    for job in rows.holding:
+    for job in (holder.job for holder in rows.holders):
         walltime = job.walltime_seconds or policy.default_walltime
-        if walltime is None or job.is_standby:
-            continue
-        ran = (at - (job.started_at or at)).total_seconds()
-        gpus = sum(len(member.gpus) for member in rows.held.get(job.pk, ()))
-        coming[rows.tenant_at[job.tenant_id]] += gpus * max(0, int(walltime - ran))
+        if walltime is not None and not job.standby:
+            gpus = sum(len(member.gpus) for member in job.members)
+            coming[job.tenant] += gpus * max(0, walltime - (seconds(at) - job.started_at))
     return coming
 
 
@@ -128,7 +128,7 @@ def history(rows: Rows, policy: Policy, at: datetime) -> dict[str, Any]:
         total=Sum(ExpressionWrapper(gpus * decayed / rate, output_field=FloatField()))
     )
     for row in sums:
-        past[rows.tenant_at[row["job__tenant"]]] = round(row["total"])
+        past[rows.positions.tenants[row["job__tenant"]]] = round(row["total"])
     return {"tenant_history": past}
 
 

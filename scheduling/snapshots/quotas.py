@@ -1,7 +1,8 @@
 import numpy as np
 
-from scheduling.engine.arrays import UNLIMITED, IntArray
+from scheduling.engine.arrays import UNLIMITED
 from scheduling.engine.snapshot import PARTS_PER_GPU, UNKNOWN, Quotas
+from scheduling.snapshots.holding import usage
 from scheduling.snapshots.rows import Rows
 
 
@@ -10,9 +11,11 @@ def quota_table(rows: Rows) -> Quotas:
     shape = (len(rows.tenants) + len(rows.cohorts), len(rows.flavors) + 1)
     nominal = np.zeros(shape, dtype=np.int64)
     borrowing, lending = np.full(shape, UNLIMITED), np.full(shape, UNLIMITED)
+    tenant_at, first = rows.positions.tenants, len(rows.tenants)
+    cohort_at = {cohort.pk: first + index for index, cohort in enumerate(rows.cohorts)}
     for quota in rows.quotas:
-        row = rows.tenant_at.get(quota.tenant_id, rows.cohort_at.get(quota.cohort_id))
-        at = (row, rows.flavor_at[quota.flavor_id])
+        row = tenant_at.get(quota.tenant_id, cohort_at.get(quota.cohort_id))
+        at = (row, rows.positions.flavors[quota.flavor_id])
         nominal[at] = quota.nominal * PARTS_PER_GPU
         if quota.borrowing_limit is not None:
             borrowing[at] = quota.borrowing_limit * PARTS_PER_GPU
@@ -23,25 +26,11 @@ def quota_table(rows: Rows) -> Quotas:
         tenants=len(rows.tenants),
         cohorts=len(rows.cohorts),
         flavors=shape[1],
-        parent=[rows.cohort_at.get(cohort, UNKNOWN) for cohort in up],
+        parent=[cohort_at.get(cohort, UNKNOWN) for cohort in up],
         weight=[row.weight for row in (*rows.tenants, *rows.cohorts)],
         limited=[True] * shape[0],
         nominal=nominal,
         borrowing_limit=borrowing,
         lending_limit=lending,
-        usage=_usage(rows, shape[1]),
+        usage=usage(rows.holders, rows.hardware.parts, (len(rows.tenants), shape[1])),
     )
-
-
-def _usage(rows: Rows, flavors: int) -> IntArray:
-    """(T, F) parts that each tenant's placements hold; those that are stopping count too.
-
-    Standby jobs are not charged.
-    """
-    usage = np.zeros((len(rows.tenants), flavors), dtype=np.int64)
-    for job in rows.holding:
-        for member in () if job.is_standby else rows.held.get(job.pk, ()):
-            flavor = rows.flavor_at.get(rows.nodes[member.node].flavor_id)
-            if flavor is not None:
-                usage[rows.tenant_at[job.tenant_id], flavor] += len(member.gpus) * PARTS_PER_GPU
-    return usage

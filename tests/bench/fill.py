@@ -213,3 +213,30 @@ def _place(jobs, nodes, size):
         ),
         batch_size=BATCH,
     )
+
+
+def move_on(filled):
+    """A minute later: a running job has ended, and another has come and runs on its devices."""
+    gone = Job.objects.filter(state=JobState.RUNNING).earliest("pk")
+    group, placement, member = gone.groups.get(), gone.placements.get(), gone.members.get()
+    devices = list(member.devices.all())
+    later = NOW + timedelta(seconds=60)
+    Job.objects.filter(pk=gone.pk).update(state=JobState.SUCCEEDED, ended_at=later)
+    gone.members.update(phase=MemberPhase.GONE, ended_at=later)
+    gone.placements.update(released_at=later)
+    member.devices.update(released_at=later)
+    job = _copied(gone, public_id=f"{filled.cluster.slug}-{gone.pk}")
+    group = _copied(group, job=job)
+    placement = _copied(placement, job=job, group=group)
+    member = _copied(member, job=job, group=group, placement=placement)
+    for device in devices:
+        _copied(device, placement=placement, member=member)
+
+
+def _copied(row, **parts):
+    """Another row that differs from `row` in `parts`."""
+    row.pk = None
+    for name, value in parts.items():
+        setattr(row, name, value)
+    row.save(force_insert=True)
+    return row

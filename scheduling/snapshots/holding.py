@@ -1,0 +1,96 @@
+"""The jobs that hold places of a cluster, and how much of it that leaves."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from django.db.models import F, QuerySet
+
+from scheduling.engine.arrays import IntArray
+from scheduling.engine.snapshot import PARTS_PER_GPU
+from scheduling.models import Job, Member, Placement
+from scheduling.snapshots.columns import JOB_COLUMNS, PLACE_COLUMNS, job_rows, place_rows
+from scheduling.snapshots.jobs import Holder, Positions, running
+from scheduling.snapshots.known import Kept, fingerprints, of_jobs, unknown
+from scheduling.snapshots.times import seconds
+from scheduling.states import ENDED_PHASES
+from topology.models import Cluster
+
+WHOLE_GPU_MILLI = 1000
+
+
+def read_holding(
+    cluster: Cluster, positions: Positions, known: Mapping[int, Kept], at: datetime
+) -> dict[int, Kept]:
+    """The jobs that hold places, by key. Three queries, and two for those not known."""
+    places = Placement.objects.active().filter(node__cluster=cluster)
+    holding = Job.objects.filter(pk__in=places.values("job_id"))
+    held = fingerprints(places, "job_id", PLACE_COLUMNS)
+    specs = fingerprints(holding, "pk", JOB_COLUMNS)
+    ending = _ending(places)
+    seen = {job: (seen, held[job], job in ending) for job, seen in specs.items()}
+    new = unknown(seen, known)
+    rows = job_rows(of_jobs(holding, "pk", new))
+    own_places = place_rows(of_jobs(places, "job_id", new))
+    kept = {}
+    for job, of in seen.items():
+        own = (rows[job], own_places[job]) if job in new else known[job].rows
+        if own is None:
+            kept[job] = known[job]
+            continue
+        made = running(*own, positions, is_ending=job in ending, at=seconds(at))
+        # One that has not started yet has run for no time, whenever one looks.
+        kept[job] = Kept(of, made, own if own[0][0].started_at is None else None)
+    return kept
+
+
+def _ending(places: QuerySet[Placement]) -> set[int]:
+    """Jobs of which some member has run its time: they are near their end. One query."""
+    ended = Member.objects.filter(
+        job__in=places.values("job_id"),
+        phase__in=ENDED_PHASES,
+        is_leaving=False,
+        attempt=F("job__attempt"),
+    )
+    return set(ended.values_list("job_id", flat=True))
+
+
+def room(holders: Sequence[Holder], hardware: Mapping[str, Any]) -> dict[str, IntArray]:
+    """What is free of nodes and devices, and what of the nodes is on its way back."""
+    capacity = hardware["capacity"]
+    used, releasing = np.zeros_like(capacity), np.zeros_like(capacity)
+    taken = [room for holder in holders for room in holder.room]
+    node, cpu_milli, memory_mib, is_leaving = np.array(taken, dtype=np.int64).reshape(-1, 4).T
+    for row, amounts in enumerate((cpu_milli, memory_mib)):
+        np.add.at(used[row], node, amounts)
+        np.add.at(releasing[row], node, amounts * is_leaving)
+    milli = np.full(len(hardware["gpu_ids"]), WHOLE_GPU_MILLI)
+    devices = [gpu for holder in holders for member in holder.job.members for gpu in member.gpus]
+    milli[np.array(devices, dtype=np.int64)] = 0
+    return {
+        # A node whose room shrank under its jobs has none left, not less than none.
+        "free": np.maximum(capacity - used, 0),
+        "releasing": releasing,
+        "gpu_free_milli": milli,
+    }
+
+
+def usage(
+    holders: Sequence[Holder], hardware: Mapping[str, Any], shape: tuple[int, int]
+) -> IntArray:
+    """(T, F) parts that each tenant's members hold; those that are leaving count too.
+
+    Standby jobs are not charged, nor nodes without a flavor, which have the last one.
+    """
+    charged = [
+        (holder.job.tenant, member.node, len(member.gpus))
+        for holder in holders
+        if not holder.job.standby
+        for member in holder.job.members
+    ]
+    tenant, node, gpus = np.array(charged, dtype=np.int64).reshape(-1, 3).T
+    parts = np.zeros(shape, dtype=np.int64)
+    np.add.at(parts, (tenant, hardware["node_flavor"][node]), gpus * PARTS_PER_GPU)
+    parts[:, -1] = 0
+    return parts

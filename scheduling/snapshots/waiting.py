@@ -1,0 +1,94 @@
+"""The waiting jobs of a cluster, and what is kept for them."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+
+from scheduling.engine.jobs import Dependency, ParentState, PlacedMember
+from scheduling.engine.snapshot import HeldDevices
+from scheduling.models import DeviceHold, Job, JobDependency, JobFlavor
+from scheduling.snapshots.columns import JOB_COLUMNS, job_rows
+from scheduling.snapshots.jobs import Positions, pending
+from scheduling.snapshots.known import Kept, fingerprints, of_jobs, unknown
+from scheduling.snapshots.times import seconds
+from scheduling.states import FINAL, JobState
+from topology.models import Cluster
+
+
+def read_waiting(
+    cluster: Cluster, positions: Positions, known: Mapping[int, Kept]
+) -> dict[int, Kept]:
+    """The waiting jobs by key, in queue order. Four queries, and one for those not known."""
+    waiting = Job.objects.filter(cluster=cluster).waiting()
+    accepted, after = _accepted(cluster, positions), _after(cluster)
+    specs = fingerprints(waiting, "pk", JOB_COLUMNS)
+    in_order = waiting.in_queue_order().values_list("pk", flat=True)
+    seen = {job: (specs[job], accepted.get(job, ()), after.get(job, ())) for job in in_order}
+    new = unknown(seen, known)
+    rows = job_rows(of_jobs(waiting, "pk", new))
+    return {
+        job: Kept(of, pending(rows[job], *of[1:], positions)) if job in new else known[job]
+        for job, of in seen.items()
+    }
+
+
+def _accepted(cluster: Cluster, positions: Positions) -> Mapping[int, tuple[int, ...]]:
+    """The flavors that waiting jobs accept, best first, by job. One query."""
+    accepted = JobFlavor.objects.filter(job__cluster=cluster, job__state=JobState.QUEUED)
+    rows = accepted.order_by("job_id", "rank").values_list("job_id", "flavor_id")
+    at = positions.flavors
+    return {
+        job: tuple(at[flavor] for _, flavor in own if flavor in at)
+        for job, own in groupby(rows, key=itemgetter(0))
+    }
+
+
+def _after(cluster: Cluster) -> Mapping[int, tuple[Dependency, ...]]:
+    """What waiting jobs wait for, by job. One query."""
+    after = JobDependency.objects.filter(job__cluster=cluster, job__state=JobState.QUEUED)
+    rows = after.order_by("job_id", "on_id").values_list(
+        "job_id", "on_id", "needs_success", "on__state", "on__public_id"
+    )
+    return {
+        job: tuple(
+            Dependency(on, needs_success, _parent_state(state), name)
+            for _, on, needs_success, state, name in own
+        )
+        for job, own in groupby(rows, key=itemgetter(0))
+    }
+
+
+def _parent_state(state: str) -> ParentState:
+    if state == JobState.SUCCEEDED:
+        return ParentState.SUCCEEDED
+    return ParentState.FAILED if state in FINAL else ParentState.WAITING
+
+
+def kept_devices(cluster: Cluster, positions: Positions, at: datetime) -> tuple[HeldDevices, ...]:
+    """What is kept for waiting jobs, by job: the members they will be, with their devices."""
+    holds = DeviceHold.objects.filter(job__cluster=cluster, job__state=JobState.QUEUED)
+    members: dict[tuple[int, int, int, int], list[int]] = {}
+    until: dict[int, int] = {}
+    for hold in holds.order_by("job_id", "group_index", "rank", "node_id", "gpu_id"):
+        node = positions.nodes.get(hold.node_id)
+        if node is None:
+            continue
+        gpus = members.setdefault((hold.job_id, hold.group_index, hold.rank, node), [])
+        gpus += [positions.gpus[hold.gpu_id]] if hold.gpu_id in positions.gpus else []
+        until[hold.job_id] = _until(hold, cluster, at)
+    by_job = defaultdict(list)
+    for (job, group, rank, node), gpus in members.items():
+        by_job[job].append(PlacedMember(group, rank, node, tuple(sorted(gpus))))
+    return tuple(HeldDevices(job, tuple(placed), until[job]) for job, placed in by_job.items())
+
+
+def _until(hold: DeviceHold, cluster: Cluster, at: datetime) -> int:
+    """When `hold` expires: not before one cycle could have used it, however late that comes.
+
+    The clock of a simulated cluster may run on by hours between two cycles.
+    """
+    planned_at = cluster.planned_at  # of the last cycle
+    was_seen_to_expire = planned_at is not None and hold.until <= planned_at
+    return seconds(hold.until) if was_seen_to_expire else max(seconds(hold.until), seconds(at) + 1)
