@@ -48,7 +48,10 @@ class JobRow(NamedTuple):
 
 
 class PlaceRow(NamedTuple):
-    """A placement, one of its members if it has any, and one of that member's devices if any."""
+    """A placement, one of its members if it has any, and one of that member's devices if any.
+
+    held: the devices that the member has not given back, a filtered relation.
+    """
 
     job_id: int
     id: int
@@ -60,7 +63,7 @@ class PlaceRow(NamedTuple):
     members__rank: int
     members__phase: str
     members__is_leaving: bool
-    members__devices__gpu_id: int | None
+    held__gpu_id: int | None
 
 
 _INSTANTS: Final = frozenset(

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from django.db.models import F, QuerySet
+from django.db.models import F, FilteredRelation, Q
 
 from scheduling.engine.arrays import IntArray
 from scheduling.engine.snapshot import PARTS_PER_GPU
@@ -14,7 +14,7 @@ from scheduling.snapshots.columns import JOB_COLUMNS, PLACE_COLUMNS, job_rows, p
 from scheduling.snapshots.jobs import Holder, Positions, running
 from scheduling.snapshots.known import Kept, fingerprints, of_jobs, unknown
 from scheduling.snapshots.times import seconds
-from scheduling.states import ENDED_PHASES
+from scheduling.states import ENDED_PHASES, JobState
 from topology.models import Cluster
 
 WHOLE_GPU_MILLI = 1000
@@ -23,15 +23,24 @@ WHOLE_GPU_MILLI = 1000
 def read_holding(
     cluster: Cluster, positions: Positions, known: Mapping[int, Kept], at: datetime
 ) -> dict[int, Kept]:
-    """The jobs that hold places, by key. Three queries, and two for those not known."""
+    """The jobs that hold places, by key.
+
+    Three queries, one for jobs that have ended but for some members, and two for those not known.
+    """
     places = Placement.objects.active().filter(node__cluster=cluster)
-    holding = Job.objects.filter(pk__in=places.values("job_id"))
+    places = places.annotate(
+        held=FilteredRelation("members__devices", condition=Q(members__devices__released_at=None))
+    )
     held = fingerprints(places, "job_id", PLACE_COLUMNS)
-    specs = fingerprints(holding, "pk", JOB_COLUMNS)
-    ending = _ending(places)
-    seen = {job: (seen, held[job], job in ending) for job, seen in specs.items()}
+    jobs = Job.objects.filter(cluster=cluster)
+    specs = fingerprints(jobs.holding(), "pk", JOB_COLUMNS)
+    # By state they are found without going through all that there ever were; others are few.
+    others = jobs.filter(pk__in=held.keys() - specs.keys())
+    specs |= fingerprints(others, "pk", JOB_COLUMNS)
+    ending = _ending(cluster)
+    seen = {job: (specs[job], own, job in ending) for job, own in held.items()}
     new = unknown(seen, known)
-    rows = job_rows(of_jobs(holding, "pk", new))
+    rows = job_rows(of_jobs(jobs.holding() | others, "pk", new))
     own_places = place_rows(of_jobs(places, "job_id", new))
     kept = {}
     for job, of in seen.items():
@@ -45,13 +54,14 @@ def read_holding(
     return kept
 
 
-def _ending(places: QuerySet[Placement]) -> set[int]:
-    """Jobs of which some member has run its time: they are near their end. One query."""
+def _ending(cluster: Cluster) -> set[int]:
+    """Running jobs of which some member has run its time: they are near their end. One query."""
     ended = Member.objects.filter(
-        job__in=places.values("job_id"),
+        job__cluster=cluster,
+        job__state=JobState.RUNNING,
+        attempt=F("job__attempt"),
         phase__in=ENDED_PHASES,
         is_leaving=False,
-        attempt=F("job__attempt"),
     )
     return set(ended.values_list("job_id", flat=True))
 

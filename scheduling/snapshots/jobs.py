@@ -84,9 +84,9 @@ def running(
     """A job with the members that it still holds places for. is_ending: some have run their time.
 
     It may grow and shrink as it asked while it is whole, all on nodes that are there, and nothing
-    of it is on its way; else it needs as many members as it has. Members end one after the other, so a gang near its end is
-    smaller than it started, and whole all the same; that one was lost is what `observation` finds
-    out, not a count.
+    of it is on its way; else it needs as many members as it has. Members end one after the other,
+    so a gang near its end is smaller than it started, and whole all the same; that one was lost is
+    what `observation` finds out, not a count.
     """
     job, spec = rows[0], _spec(rows, positions)
     held = _held(rows, places, positions)
@@ -173,8 +173,8 @@ def _held(rows: Sequence[JobRow], places: Sequence[PlaceRow], positions: Positio
         if member is None or place.node_id not in positions.nodes:
             continue
         own[group_at[place.members__group_id], place.members__rank, member] = place
-        if place.members__devices__gpu_id in positions.gpus:
-            gpus[member].append(positions.gpus[place.members__devices__gpu_id])
+        if place.held__gpu_id in positions.gpus:
+            gpus[member].append(positions.gpus[place.held__gpu_id])
     return [
         Held(
             PlacedMember(group, rank, positions.nodes[place.node_id], tuple(sorted(gpus[member]))),
