@@ -13,6 +13,7 @@ from django.db.models import Q
 
 from scheduling.models import JobGroup, Member
 from scheduling.services.losses import is_misplaced
+from scheduling.services.one_by_one import one_by_one
 from scheduling.services.saved_work import note_checkpoint
 from scheduling.services.settling import settle
 from scheduling.states import ENDED_PHASES, PHASE_ORDER, MemberPhase
@@ -152,7 +153,8 @@ def _forget_later_versions(cluster: Cluster, seen: ListBegun) -> None:
 def _observe_absent(cluster: Cluster, seen: Listed, *, at: datetime) -> None:
     """Members whose pod was there once and is not in a full list are gone.
 
-    Job by job, each in a transaction of its own: locks are taken in one order only.
+    Job by job, each in a transaction of its own: locks are taken in one order only, and a job
+    that cannot be settled keeps no other waiting.
     """
     missing = (
         Member.objects.filter(job__cluster=cluster, seen_version__lte=seen.version)
@@ -164,8 +166,10 @@ def _observe_absent(cluster: Cluster, seen: Listed, *, at: datetime) -> None:
     by_job: dict[int, list[Member]] = {}
     for member in missing:
         by_job.setdefault(member.job_id, []).append(member)
-    for job_id, members in by_job.items():
-        with transaction.atomic():
-            for member in members:
-                note_gone(member)
-            settle(job_id, at=at)
+
+    def note_absent(job_id: int) -> None:
+        for member in by_job[job_id]:
+            note_gone(member)
+        settle(job_id, at=at)
+
+    one_by_one(by_job, note_absent)

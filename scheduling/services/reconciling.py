@@ -2,7 +2,6 @@
 
 from datetime import datetime, timedelta
 
-from django.db import transaction
 from django.db.models import (
     DateTimeField,
     DurationField,
@@ -19,6 +18,7 @@ from portal.core.queueing import send_again
 from scheduling.models import Job, Member, Placement
 from scheduling.querysets import JobQuerySet
 from scheduling.services.lifecycle import stop
+from scheduling.services.one_by_one import one_by_one
 from scheduling.services.scaling import take_back_late
 from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
 from topology.models import Cluster
@@ -26,19 +26,24 @@ from topology.models import Cluster
 _NOT_BOUND = (MemberPhase.EXPECTED, MemberPhase.GATED, MemberPhase.BINDING)
 
 
-@transaction.atomic
 def reconcile(cluster: Cluster, *, at: datetime) -> None:
     """Queue again what rows say is under way, and take back starts that did not bind in time.
 
-    at: cluster clock.
+    Job by job: one that cannot be changed is logged, and keeps no other waiting. at: cluster clock.
     """
     jobs = Job.objects.filter(cluster=cluster)
-    for job in _late(jobs, state=JobState.STARTING):
-        stop(job, towards=JobState.QUEUED, at=at, reason="not bound in time")
-    for job in _out_of_time(jobs, at=at):
-        stop(job, towards=JobState.TIMED_OUT, at=at, reason="its longest run is over")
-    for job in _late(jobs, state=JobState.RUNNING):
-        take_back_late(job, _unbound(job), at=at)
+    one_by_one(
+        _late(jobs, state=JobState.STARTING),
+        lambda job: stop(job, towards=JobState.QUEUED, at=at, reason="not bound in time"),
+    )
+    one_by_one(
+        _out_of_time(jobs, at=at),
+        lambda job: stop(job, towards=JobState.TIMED_OUT, at=at, reason="its longest run is over"),
+    )
+    one_by_one(
+        _late(jobs, state=JobState.RUNNING),
+        lambda job: take_back_late(job, _unbound(job), at=at),
+    )
     for job in _changing_size(jobs):
         send_again("scheduling.scale_job", job_id=job.pk, attempt=job.attempt)
     for job in jobs.filter(state=JobState.STARTING):
