@@ -138,7 +138,8 @@ def scale(job_id: int, attempt: int, gateway: Gateway, *, clock: Callable[[], da
         _begin_now(job)
         try:
             return _scale(job, gateway, clock=clock)
-        except (AttemptMoved, NotThere) as refusal:
+        except (AttemptMoved, NotThere, RefusedByCluster) as refusal:
+            # Members that do not come are taken back when their time is over.
             logger.warning("%s keeps its size: %s", job.public_id, refusal)
             return False
 

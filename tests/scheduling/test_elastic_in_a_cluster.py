@@ -1,13 +1,17 @@
 """A gang grows into what comes free, and gives it back, as its Job in the cluster shows."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from scheduling.models import Job
+from scheduling.models import Job, Member
+from scheduling.services.reconciling import reconcile
 from scheduling.services.requests import GroupRequest, JobRequest
 from scheduling.services.submission import submit_job
 from tenants.models import Role
 from tests.factories import MembershipFactory, QuotaFactory, TenantFactory
 from tests.scheduling.stage import a_stage
+from topology.kube.gateway import RefusedByCluster
 from topology.models import ResourceFlavor
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -70,3 +74,38 @@ def test_a_gang_grows_shrinks_and_succeeds(stage, submit):
         f"size 1, was 4: room for {urgent.public_id}",
         "size 4, was 1",
     ]
+
+
+class Refusing:
+    """A gateway that may not change the size of gangs."""
+
+    def __init__(self, gateway):
+        self._gateway = gateway
+
+    def __getattr__(self, name):
+        return getattr(self._gateway, name)
+
+    def scale_gang(self, key, members):
+        raise RefusedByCluster("Job: forbidden")
+
+
+def test_a_gang_that_the_cluster_does_not_let_grow_keeps_its_size_and_gives_back(
+    stage, submit, caplog
+):
+    first = submit(3, seconds=100)
+    elastic = submit(1, most=2, seconds=2000)
+    stage.until(lambda: running(stage, elastic) == [0])
+    willing, stage.gateway = stage.gateway, Refusing(stage.gateway)
+
+    stage.until(lambda: Member.objects.filter(job=elastic).count() == 2, step=10)
+    Job.objects.filter(pk=elastic.pk).update(release_by=datetime.now(UTC) - timedelta(minutes=1))
+    reconcile(stage.cluster, at=stage.now)
+
+    stage.gateway = willing
+    stage.until(lambda: running(stage, elastic) == [0, 1], step=10)
+    assert f"{elastic.public_id} keeps its size: Job: forbidden" in caplog.messages
+    assert [event.reason for event in elastic.events.filter(reason__startswith="size")][:2] == [
+        "size 2, was 1",
+        "size 1, was 2: not bound in time",
+    ]
+    assert Job.objects.get(pk=first.pk).state == "succeeded"
