@@ -36,7 +36,7 @@ def check_request(request: JobRequest, tenant: Tenant, *, at: datetime) -> None:
     at: cluster clock.
     """
     _check_name(request.name)
-    _check_external_id(request.external_id)
+    check_external_id(request.external_id)
     _check_cluster(request.cluster)
     _check_groups(request)
     _check_walltime(request.walltime_seconds)
@@ -57,7 +57,8 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_external_id(external_id: str) -> None:
+def check_external_id(external_id: str) -> None:
+    """Refuse with Refused what no job can be known by."""
     if len(external_id) > LONGEST_EXTERNAL_ID or not external_id.isprintable():
         raise Refused(
             _("An external id has at most %d printable characters.") % LONGEST_EXTERNAL_ID,

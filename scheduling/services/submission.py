@@ -8,7 +8,7 @@ from portal.core import audit
 from portal.core.errors import Conflict
 from portal.core.locks import hold_name
 from scheduling.models import Job, JobDependency, JobEvent, JobFlavor, JobGroup
-from scheduling.services.checks import check_request
+from scheduling.services.checks import check_external_id, check_request
 from scheduling.services.requests import After, GroupRequest, JobRequest, Wishes
 from tenants.access import require_role
 from tenants.models import PriorityClass, Role, Tenant, User
@@ -25,14 +25,15 @@ def submit_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -
     """The job, in its tenant's queue, with a cycle asked for once it is committed.
 
     A request with an `external_id` that the cluster already has gives the job that is there, so
-    that a program may ask twice; Conflict if that one belongs to another tenant.
+    that a program may ask twice, whatever the limits have become meanwhile; Conflict if that one
+    belongs to another tenant.
     at: cluster clock. Raises NotAllowed, Refused.
     """
     require_role(by, tenant, Role.RESEARCHER)
-    check_request(request, tenant, at=at)
     known = _submitted_before(request, tenant)
     if known is not None:
         return known
+    check_request(request, tenant, at=at)
     job = create_rows(request, tenant=tenant, by=by, at=at)
     JobEvent.objects.create(job=job, to_state=job.state, reason="submitted", actor=by, at=at)
     audit.record("submit_job", job, by=by, after={"name": job.name, "gpus": _gpus(request)})
@@ -43,6 +44,7 @@ def submit_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -
 def _submitted_before(request: JobRequest, tenant: Tenant) -> Job | None:
     if not request.external_id:
         return None
+    check_external_id(request.external_id)
     # Nobody else submits this external id until the commit: the second one finds the first's.
     hold_name(f"{request.cluster.pk}:{request.external_id}")
     known = request.cluster.jobs.filter(external_id=request.external_id).first()

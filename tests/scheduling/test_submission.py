@@ -7,10 +7,10 @@ from portal.core.models import AuditEvent
 from scheduling.models import Job
 from scheduling.services.requests import GroupRequest, Wishes
 from scheduling.services.submission import spell, submit_job
-from tenants.models import Role
+from tenants.models import Role, Tenant
 from tests.factories import FlavorFactory, MembershipFactory, PriorityClassFactory
 from tests.scheduling.world import T0, after, operator, person
-from topology.models import Cluster
+from topology.models import Cluster, Node
 
 
 def groups(**what):
@@ -205,6 +205,34 @@ def test_the_same_external_id_gives_the_job_that_is_there(world):
     assert second == first
     assert Job.objects.get().name == "train"
     assert AuditEvent.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        lambda: Node.objects.update(gpu_count=1),
+        lambda: Cluster.objects.update(is_writable=False),
+        lambda: Tenant.objects.update(archived_at=T0),
+    ],
+    ids=["largest node", "cluster to look at", "archived tenant"],
+)
+def test_a_request_made_again_gives_its_job_whatever_the_limits_have_become(world, limit):
+    first = world.submit(gpus=8, external_id="x-1")
+    limit()
+    world.cluster.refresh_from_db()
+    world.tenant.refresh_from_db()
+
+    assert world.submit(gpus=8, external_id="x-1") == first
+    with pytest.raises(Refused):
+        world.submit(gpus=8, external_id="x-2")
+
+
+def test_a_request_made_again_by_one_who_may_submit_no_longer_is_refused(world):
+    world.submit(external_id="x-1")
+    world.researcher = person(world.tenant, Role.VIEWER)
+
+    with pytest.raises(NotAllowed):
+        world.submit(external_id="x-1")
 
 
 def test_an_external_id_of_another_tenant_is_taken(world):
