@@ -49,7 +49,7 @@ def test_the_documentation_runs_no_inline_script_and_wears_no_inline_style(clien
     assert "script-src 'self'" in page["Content-Security-Policy"]
     assert "<style" not in text
     assert " style=" not in text
-    assert text.count("<script") == text.count("<script src=") == 3
+    assert text.count("<script") == text.count("<script src=") == 4
     assert script["Content-Type"].startswith("application/javascript")
     assert '"/api/v1/openapi.json"' in script.content.decode()
 
