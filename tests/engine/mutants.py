@@ -17,6 +17,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
@@ -57,16 +58,17 @@ class Mutant:
         return f"{self.path}:{self.line}: {self.was}  ->  {self.now}"
 
 
-def mutants_of(path):
-    """Every mutant of one module, in the order of its text."""
-    text = path.read_text()
-    count = sum(1 for _ in _changes(ast.parse(text)))
-    for number in range(count):
-        tree = ast.parse(text)
-        node, change = list(_changes(tree))[number]
-        was, line = ast.unparse(node), node.lineno
-        now = ast.unparse(change())
-        yield Mutant(str(path.relative_to(ROOT)), line, was, now, ast.unparse(tree) + "\n")
+def sites_in(path):
+    """(path, number) of every mutant of one module, in the order of its text."""
+    return [(path, number) for number, _ in enumerate(_changes(ast.parse(path.read_text())))]
+
+
+def mutant_at(path, number):
+    tree = ast.parse(path.read_text())
+    node, change = next(islice(_changes(tree), number, None))
+    was, line = ast.unparse(node), node.lineno
+    now = ast.unparse(change())
+    return Mutant(str(path.relative_to(ROOT)), line, was, now, ast.unparse(tree) + "\n")
 
 
 def _changes(tree):
@@ -137,6 +139,8 @@ def is_found(mutant, copy):
         return True
     finally:
         module.write_text(before)
+    if done.returncode < 0:
+        raise ChildProcessError(f"the tests were killed: nothing is known of {mutant}")
     return done.returncode != 0
 
 
@@ -172,10 +176,9 @@ def _copy_of_project(folder):
 
 def sample(count, seed):
     """So many mutants of the engine, drawn without any twice."""
-    modules = sorted(ENGINE.glob("*.py"))
-    everything = [mutant for module in modules for mutant in mutants_of(module)]
+    sites = [site for module in sorted(ENGINE.glob("*.py")) for site in sites_in(module)]
     draw = random.Random(seed)  # noqa: S311 - a seed is to give the same mutants again
-    return draw.sample(everything, min(count, len(everything)))
+    return [mutant_at(*site) for site in draw.sample(sites, min(count, len(sites)))]
 
 
 def main():

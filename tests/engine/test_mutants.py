@@ -5,15 +5,14 @@ import sys
 
 import pytest
 
-from tests.engine.mutants import ENGINE, mutants_of, sample, survivors
+from tests.engine.mutants import ENGINE, mutant_at, sample, sites_in, survivors
 
 SAMPLE = int(os.environ.get("MUSTER_MUTANTS", "100"))
 MOST_LEFT = 0.25  # of them; about half of those that nothing finds change nothing that shows
 
 
 def test_a_mutant_is_the_module_with_one_thing_changed():
-    path = ENGINE / "arrays.py"
-    made = list(mutants_of(path))
+    made = [mutant_at(*site) for site in sites_in(ENGINE / "arrays.py")]
 
     assert len({mutant.source for mutant in made}) == len(made) > 10
     assert all(mutant.was != mutant.now for mutant in made)
