@@ -9,14 +9,18 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from django.contrib.auth.views import redirect_to_login
+from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseNotModified
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.utils.translation import get_language
+
+from portal.core.errors import PortalError
 
 STOP_POLLING = 286  # htmx swaps the answer in and asks no more
 P = ParamSpec("P")
@@ -137,3 +141,14 @@ def polled(
     response["Cache-Control"] = "no-store" if part else "private, no-cache"
     patch_vary_headers(response, ["HX-Request"])
     return response
+
+
+def blame(
+    form: Form, refusal: PortalError, field_of: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Say in `form` what a service refused, beside the field that it named if there is one.
+
+    field_of: the form's own names, where they differ from the service's.
+    """
+    field = field_of.get(refusal.field, refusal.field)
+    form.add_error(field if field in form.fields else None, str(refusal))

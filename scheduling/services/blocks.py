@@ -7,9 +7,9 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from portal.core import audit
-from portal.core.errors import NotFound, Refused
+from portal.core.errors import Refused
 from scheduling.models import BlockPart, CapacityBlock
-from scheduling.services.spans import check_seen, check_span, mark_of
+from scheduling.services.spans import call_off, check_seen, check_span, locked, mark_of
 from tenants.access import require_operator
 from tenants.models import Tenant, User
 from topology.models import Cluster, Node
@@ -58,7 +58,7 @@ def change_block(
     Raises as promise_block does, Conflict when it has been changed, NotFound when it is gone.
     """
     require_operator(by)
-    block = _locked(block)
+    block = locked(block)
     check_seen(seen, block_mark(block))
     _check(request, block.cluster, instead_of=block)
     before = _plain(block)
@@ -79,16 +79,8 @@ def cancel_block(block: CapacityBlock, *, by: User, at: datetime) -> None:
     Raises NotAllowed, NotFound when it is gone, Refused when it is over.
     """
     require_operator(by)
-    block = _locked(block)
-    if block.until_at <= at:
-        raise Refused(_("It is over already."))
-    audit.record("cancel_block", block, by=by, before=_plain(block))
-    if block.from_at < at:
-        block.until_at = at
-        block.save(update_fields=["until_at"])
-    else:
-        block.delete()
-    ask_for_cycle(block.cluster_id)
+    block = locked(block)
+    call_off(block, "cancel_block", by=by, at=at, before=_plain(block))
 
 
 def block_mark(block: CapacityBlock) -> str:
@@ -96,13 +88,6 @@ def block_mark(block: CapacityBlock) -> str:
     parts = sorted((part.node_id, part.gpus) for part in block.parts.all())
     own = (block.pk, block.name, block.tenant_id, block.from_at, block.until_at)
     return mark_of(*own, parts)
-
-
-def _locked(block: CapacityBlock) -> CapacityBlock:
-    row = CapacityBlock.objects.select_for_update().filter(pk=block.pk).first()
-    if row is None:
-        raise NotFound(_("It is no longer planned."))
-    return row
 
 
 def _write_parts(block: CapacityBlock, request: BlockRequest) -> None:

@@ -7,8 +7,8 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from portal.core import audit
-from portal.core.errors import NotFound, Refused
-from scheduling.services.spans import check_seen, check_span, mark_of
+from portal.core.errors import Refused
+from scheduling.services.spans import call_off, check_seen, check_span, locked, mark_of
 from tenants.access import require_operator
 from tenants.models import User
 from topology.models import Cluster, MaintenanceWindow, Node
@@ -50,7 +50,7 @@ def change_maintenance(
     Raises as plan_maintenance does, Conflict when it has been changed, NotFound when it is gone.
     """
     require_operator(by)
-    window = _locked(window)
+    window = locked(window)
     check_seen(seen, window_mark(window))
     _check(request, window.cluster)
     before = _plain(window)
@@ -70,29 +70,14 @@ def cancel_maintenance(window: MaintenanceWindow, *, by: User, at: datetime) -> 
     Raises NotAllowed, NotFound when it is gone, Refused when it is over.
     """
     require_operator(by)
-    window = _locked(window)
-    if window.until_at <= at:
-        raise Refused(_("It is over already."))
-    audit.record("cancel_maintenance", window, by=by, before=_plain(window))
-    if window.from_at < at:
-        window.until_at = at
-        window.save(update_fields=["until_at"])
-    else:
-        window.delete()
-    ask_for_cycle(window.cluster_id)
+    window = locked(window)
+    call_off(window, "cancel_maintenance", by=by, at=at, before=_plain(window))
 
 
 def window_mark(window: MaintenanceWindow) -> str:
     """What tells this window as it is from any other state of it."""
     nodes = sorted(node.pk for node in window.nodes.all())
     return mark_of(window.pk, window.from_at, window.until_at, window.note, nodes)
-
-
-def _locked(window: MaintenanceWindow) -> MaintenanceWindow:
-    row = MaintenanceWindow.objects.select_for_update().filter(pk=window.pk).first()
-    if row is None:
-        raise NotFound(_("It is no longer planned."))
-    return row
 
 
 def _check(request: WindowRequest, cluster: Cluster) -> None:

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods
 
 from portal.core import clock
 from portal.core.errors import Refused
-from portal.core.web import signed_in
+from portal.core.web import blame, signed_in
 from scheduling.reports.capacity import capacity_of
 from scheduling.reports.helps import Help, helps_of
 from scheduling.reports.quota_use import tenants_in_use
@@ -73,6 +73,5 @@ def _hand_over(form: JobForm, request: HttpRequest, do: Callable[..., Done]) -> 
             at=clock.now(asked.cluster),
         )
     except Refused as refusal:
-        field = FIELD_OF.get(refusal.field, refusal.field)
-        form.add_error(field if field in form.fields else None, str(refusal))
+        blame(form, refusal, FIELD_OF)
         return None

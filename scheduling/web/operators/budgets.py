@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from portal.core.errors import Refused
-from portal.core.web import found
+from portal.core.web import blame, found
 from scheduling.web.operators.keeping import InstantInput
 from scheduling.web.quota.overview import visible_tenant
 from tenants.access import require_operator
@@ -69,7 +69,7 @@ def _set(form: BudgetForm, request: HttpRequest, tenant: Tenant) -> bool:
     try:
         set_budget(tenant, said["cluster"], gpu_hours=said["gpu_hours"], by=request.user, **span)
     except Refused as refusal:
-        form.add_error(refusal.field if refusal.field in form.fields else None, str(refusal))
+        blame(form, refusal)
         return False
     shown = {"tenant": tenant.name}
     messages.success(request, _("The budget of %(tenant)s is set.") % shown)

@@ -9,7 +9,6 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from portal.core.errors import PortalError
 from scheduling.models import CapacityBlock
 from scheduling.services.blocks import BlockRequest
 from scheduling.services.maintenance import WindowRequest
@@ -60,10 +59,6 @@ class KeepingForm(forms.Form):
     def chosen_nodes(self) -> list[Node]:
         """Of a valid form."""
         raise NotImplementedError
-
-    def blame(self, refusal: PortalError) -> None:
-        """Say what a service refused beside the field that it named."""
-        self.add_error(refusal.field if refusal.field in self.fields else None, str(refusal))
 
 
 class WindowForm(KeepingForm):

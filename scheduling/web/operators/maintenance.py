@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from portal.core import clock
 from portal.core.errors import Conflict, PortalError, Refused
-from portal.core.web import signed_in
+from portal.core.web import blame, signed_in
 from scheduling.models import CapacityBlock
 from scheduling.reports.upcoming import BLOCK, WINDOW, changes_of, touched_by, upcoming_in
 from scheduling.services.blocks import block_mark, cancel_block, change_block, promise_block
@@ -172,7 +172,7 @@ def _form_page(request: HttpRequest, page: Page) -> HttpResponse:
     try:
         _store(request, page, form)
     except Refused as refusal:
-        form.blame(refusal)
+        blame(form, refusal)
         return _shown(request, page, form, status=UNPROCESSABLE)
     except Conflict as conflict:
         fresh = _page_of(page.kind, page.row.pk)

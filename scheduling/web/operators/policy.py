@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.core.errors import Conflict, PortalError, Refused
-from portal.core.web import Slice, signed_in
+from portal.core.web import Slice, blame, signed_in
 from scheduling.engine import policy as engine
 from scheduling.engine.codec import from_plain, to_plain
 from scheduling.models import Policy
@@ -95,7 +95,7 @@ def _sent(request: HttpRequest) -> HttpResponse:
             cluster, form.changes(), by=request.user, seen=seen, note=form.cleaned_data["note"]
         )
     except Refused as refusal:
-        form.add_error(refusal.field if refusal.field in form.fields else None, str(refusal))
+        blame(form, refusal)
         return _page(request, cluster, form, status=UNPROCESSABLE)
     except Conflict as conflict:
         return _overtaken(request, cluster, form, conflict)

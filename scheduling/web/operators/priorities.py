@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from portal.core.errors import Conflict, PortalError, Refused
-from portal.core.web import signed_in
+from portal.core.web import blame, signed_in
 from scheduling.reports.priorities import priority_changes, priority_rows
 from scheduling.services.priorities import (
     MOST,
@@ -75,7 +75,7 @@ def new(request: HttpRequest) -> HttpResponse:
         try:
             row = create_priority(form.wish(), by=request.user)
         except Refused as refusal:
-            _blame(form, refusal)
+            blame(form, refusal)
         else:
             messages.success(request, _("Priority %(name)s is offered.") % {"name": row.name})
             return redirect("priorities")
@@ -93,7 +93,7 @@ def edit(request: HttpRequest, priority: str) -> HttpResponse:
     try:
         change_priority(row, form.wish(), by=request.user, seen=request.POST.get("seen", ""))
     except Refused as refusal:
-        _blame(form, refusal)
+        blame(form, refusal)
         return _form_page(request, form, row)
     except Conflict as conflict:
         return _form_page(request, PriorityForm(initial=_stored(row)), row, conflict)
@@ -123,10 +123,6 @@ def retire(request: HttpRequest, priority: str) -> HttpResponse:
 
 def _stored(row: PriorityClass) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("name", "value", "description", "is_default")}
-
-
-def _blame(form: PriorityForm, refusal: Refused) -> None:
-    form.add_error(refusal.field if refusal.field in form.fields else None, str(refusal))
 
 
 def _form_page(

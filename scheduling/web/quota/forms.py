@@ -6,7 +6,6 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from portal.core.errors import PortalError
 from scheduling.web.forms import FlavorChoice, offer_clusters
 from tenants.models import QuotaGrant, QuotaRequest, Role, Tenant, User
 from tenants.services.quota_decisions import Offer
@@ -59,11 +58,6 @@ class TermsForm(forms.Form):
             "starts_on": said["starts_on"],
             "ends_on": said["ends_on"],
         }
-
-    def blame(self, refusal: PortalError) -> None:
-        """Say what a service refused beside the field that it named."""
-        field = FIELD_OF.get(refusal.field, refusal.field)
-        self.add_error(field if field in self.fields else None, str(refusal))
 
 
 class RequestForm(TermsForm):

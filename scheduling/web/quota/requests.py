@@ -13,10 +13,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from portal.core.clock import day_in
 from portal.core.errors import Conflict, Refused
-from portal.core.web import Slice, found, is_fragment, signed_in
+from portal.core.web import Slice, blame, found, is_fragment, signed_in
 from scheduling.reports.quota_record import record_of
 from scheduling.web.quota.finding import request_to_edit, request_to_replace
-from scheduling.web.quota.forms import RequestForm, as_changed, as_stored, proposed
+from scheduling.web.quota.forms import FIELD_OF, RequestForm, as_changed, as_stored, proposed
 from tenants.models import QuotaRequest, Role, StarterRule, Tenant
 from tenants.reports.decisions import usual_wait_seconds
 from tenants.services.quota_requests import change_draft, draft_request, file_request
@@ -143,7 +143,7 @@ def _store(
         else:
             change_draft(draft, wish, by=request.user)
     except (Refused, Conflict) as refusal:
-        form.blame(refusal)
+        blame(form, refusal, FIELD_OF)
         return None
     messages.success(request, _("%(request)s is kept as a draft.") % {"request": draft.public_id})
     return draft

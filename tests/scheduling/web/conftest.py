@@ -1,4 +1,5 @@
 import pytest
+from django.test import Client
 
 from tests.scene import make_scene
 
@@ -6,6 +7,18 @@ from tests.scene import make_scene
 @pytest.fixture
 def scene(db):
     return make_scene()
+
+
+@pytest.fixture
+def as_person(scene):
+    """A function that gives a client that somebody of the scene is signed in to."""
+
+    def signed_in(name):
+        client = Client()
+        client.force_login(getattr(scene, name))
+        return client
+
+    return signed_in
 
 
 @pytest.fixture

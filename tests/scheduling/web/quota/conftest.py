@@ -1,31 +1,13 @@
 from datetime import date, timedelta
 
 import pytest
-from django.test import Client
 
 from tenants.models import QuotaRequest
 from tenants.services.quota_requests import QuotaWish, draft_request, submit_request
-from tests.scene import NOON, make_scene
+from tests.scene import NOON
 
 DAY = NOON.date()  # on the scene's own clock
 WHY = "Pre-training of the next language model, three runs of ten days."
-
-
-@pytest.fixture
-def scene(db):
-    return make_scene()
-
-
-@pytest.fixture
-def as_person(scene):
-    """A function that gives a client that somebody of the scene is signed in to."""
-
-    def signed_in(name):
-        client = Client()
-        client.force_login(getattr(scene, name))
-        return client
-
-    return signed_in
 
 
 @pytest.fixture
