@@ -11,6 +11,7 @@ import pytest
 
 from tests.kube.controlplane import build
 from tests.kube.polling import eventually
+from tests.processes import is_running
 
 GO = """#!/bin/sh
 case "$1" in
@@ -127,14 +128,6 @@ def test_a_home_that_is_not_said_is_looked_up(machine, monkeypatch):
 
     home = pwd.getpwuid(os.geteuid()).pw_dir
     assert (machine.folder / "homes").read_text().splitlines() == [home, home]
-
-
-def is_running(process):
-    """Whether there is such a process that has not ended, waited for or not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_build_ends_with_whoever_started_it(machine):

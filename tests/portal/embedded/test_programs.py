@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from portal.embedded.programs import CannotStart, Program, kill_group, spawn, stop, wait_until_ready
+from tests.processes import is_running
 
 ROOT = Path(__file__).resolve().parents[3]
 STARTER = """
@@ -21,14 +22,6 @@ print(process.pid, flush=True)
 time.sleep(60)
 """
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-
-
-def is_running(pid):
-    """A zombie, whom nobody has waited for yet, no longer runs."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def killed_starter(account):
