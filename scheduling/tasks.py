@@ -12,9 +12,9 @@ from portal.core.queueing import send_again
 from scheduling import cycle
 from scheduling.models import Job
 from scheduling.services import advice, binding, outlook, reconciling
-from topology.kube.live import connect
 from topology.models import Cluster
 from topology.services.cycle_request import ask_for_cycle
+from topology.services.reach import gateway_to
 
 # A cluster that is away for seconds is asked again soon; after that the beat asks.
 _PATIENT: dict[str, Any] = {
@@ -59,28 +59,28 @@ def advise(*, job_id: int) -> None:
 def bind_job(*, job_id: int, attempt: int) -> None:
     """Carry out one start; what is left undone the beat finds."""
     cluster = Cluster.objects.get(jobs=job_id)
-    binding.bind(job_id, attempt, connect(cluster.kubeconfig_path), at=now(cluster))
+    binding.bind(job_id, attempt, gateway_to(cluster), at=now(cluster))
 
 
 @shared_task(name="scheduling.stop_job", **_PATIENT)
 def stop_job(*, job_id: int) -> None:
     """Remove what a stopping or ended job still has in its cluster."""
     cluster = Job.objects.select_related("cluster").get(pk=job_id).cluster
-    binding.remove(job_id, connect(cluster.kubeconfig_path), clock=lambda: now(cluster))
+    binding.remove(job_id, gateway_to(cluster), clock=lambda: now(cluster))
 
 
 @shared_task(name="scheduling.scale_job", **_PATIENT)
 def scale_job(*, job_id: int, attempt: int) -> None:
     """Bring a running gang to the size on record; what is left undone the beat finds."""
     cluster = Cluster.objects.get(jobs=job_id)
-    binding.scale(job_id, attempt, connect(cluster.kubeconfig_path), clock=lambda: now(cluster))
+    binding.scale(job_id, attempt, gateway_to(cluster), clock=lambda: now(cluster))
 
 
 @shared_task(name="scheduling.look_after_job", **_PATIENT)
 def look_after_job(*, job_id: int) -> None:
     """Find out what became of a job that lost a member."""
     cluster = Cluster.objects.get(jobs=job_id)
-    binding.look_after(job_id, connect(cluster.kubeconfig_path), at=now(cluster))
+    binding.look_after(job_id, gateway_to(cluster), at=now(cluster))
 
 
 @shared_task(name="scheduling.reconcile", ignore_result=True)

@@ -10,8 +10,8 @@ from portal.core.locks import LockSpace, advisory_lock
 from tenants.models import Tenant
 from tenants.services import tenancy
 from tenants.services.grant_clock import advance_grants
-from topology.kube.live import connect
 from topology.models import Cluster
+from topology.services.reach import gateway_to
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def keep_tenancy(*, tenant_id: int, cluster_id: int) -> None:
     """Bring what one tenant has in a cluster to what it should be; the beat does what is left."""
     tenant, cluster = Tenant.objects.get(pk=tenant_id), Cluster.objects.get(pk=cluster_id)
     try:
-        tenancy.keep_tenancy(tenant, cluster, connect(cluster.kubeconfig_path))
+        tenancy.keep_tenancy(tenant, cluster, gateway_to(cluster))
     except ClusterAway as away:
         logger.warning("%s in %s is kept later: %s", tenant.slug, cluster.slug, away)
 
@@ -43,6 +43,6 @@ def keep_tenancies() -> None:
 
 def _keep_tenancies(cluster: Cluster) -> None:
     try:
-        tenancy.keep_tenancies(cluster, connect(cluster.kubeconfig_path))
+        tenancy.keep_tenancies(cluster, gateway_to(cluster))
     except ClusterAway as away:
         logger.warning("tenancies in %s are kept later: %s", cluster.slug, away)

@@ -83,7 +83,8 @@ def keep_tenancies(cluster: Cluster, gateway: Gateway) -> None:
 def keep_tenancy(tenant: Tenant, cluster: Cluster, gateway: Gateway) -> Tenancy:
     """Look at what the tenant has in the cluster, put right what is not as it should be, note it.
 
-    In a cluster that is connected to look only nothing is changed. Raises ClusterAway.
+    In a cluster that is connected to look only nothing is kept, and nothing has drifted: it is
+    only asked for its policies. Raises ClusterAway.
     """
     spec = tenancy_spec(tenant, cluster)
     drift: tuple[Drift, ...] = ()
@@ -91,8 +92,8 @@ def keep_tenancy(tenant: Tenant, cluster: Cluster, gateway: Gateway) -> Tenancy:
     refusal, is_mended = "", False
     try:
         unguarded = gateway.missing_policies()
-        drift = gateway.tenancy_drift(spec)
-        if drift and cluster.is_writable:
+        drift = gateway.tenancy_drift(spec) if cluster.is_writable else ()
+        if drift:
             gateway.keep_tenancy(spec)
             is_mended = True
     except RefusedByCluster as refused:

@@ -20,29 +20,32 @@ from topology.kube.values import (
     NotReleased,
     TenancySpec,
 )
-from topology.kube.wire import JSON_PATCH, ApiError, Obj, Request, Wire, pages
+from topology.kube.wire import JSON_PATCH, ApiError, Obj, ReadingWire, Request, Wire, pages
 
 NOT_FOUND, CONFLICT, INVALID = 404, 409, 422
 
 _lock = threading.Lock()
-_gateways: dict[str, tuple[int, "LiveGateway"]] = {}
+_gateways: dict[tuple[str, bool], tuple[int, "LiveGateway"]] = {}
 
 
-def connect(kubeconfig_path: str) -> "LiveGateway":
+def connect(kubeconfig_path: str, *, writes: bool = True) -> "LiveGateway":
     """The gateway to the cluster that the kubeconfig names; empty: the one around us.
 
+    writes: False for one that sends nothing but questions and refuses the rest itself.
     Made once in each process, and again when the file changes. ClusterAway when the file leads
     nowhere.
     """
+    key = kubeconfig_path, writes
     with _lock:
         changed_at = _changed_at(kubeconfig_path)
-        known = _gateways.get(kubeconfig_path)
+        known = _gateways.get(key)
         if known is None or known[0] != changed_at:
             # The client costs 0.6 s and 48 MB, which a web process need not pay.
             from topology.kube.client import KubernetesWire  # noqa: PLC0415 - see above
 
-            known = changed_at, LiveGateway(KubernetesWire(kubeconfig_path))
-            _gateways[kubeconfig_path] = known
+            wire: Wire = KubernetesWire(kubeconfig_path)
+            known = changed_at, LiveGateway(wire if writes else ReadingWire(wire))
+            _gateways[key] = known
     return known[1]
 
 

@@ -11,7 +11,9 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PAGE = 500
-GONE = 410
+FORBIDDEN, GONE = 403, 410
+LOOK_ONLY = "LookOnly"  # our reason, where Kubernetes says its own
+READS = frozenset({"GET", "HEAD"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,27 @@ class Wire(Protocol):
 
     def follow(self, request: Request, *, quiet_seconds: float) -> Stream:
         """Lines as they come; silence for longer than that is ClusterAway, as is a broken line."""
+
+
+class ReadingWire:
+    """A wire through which nothing but questions passes, for a cluster that is only looked at."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def ask(self, request: Request) -> Obj:
+        """As Wire.ask; ApiError for what would write, which is not sent, dry runs included."""
+        if request.method not in READS:
+            raise ApiError(
+                FORBIDDEN,
+                reason=LOOK_ONLY,
+                message=f"the cluster is connected to look only: {request.method} {request.path} "
+                "was not sent",
+            )
+        return self._wire.ask(request)
+
+    def follow(self, request: Request, *, quiet_seconds: float) -> Stream:
+        return self._wire.follow(request, quiet_seconds=quiet_seconds)
 
 
 def pages(wire: Wire, path: str, *, selector: str = "") -> Iterator[Obj]:

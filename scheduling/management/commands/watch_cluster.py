@@ -128,7 +128,7 @@ class Watcher(threading.Thread):
     def _watch(self, cluster: Cluster) -> None:
         logger.info("watching %s", cluster.slug)
         watch = ClusterWatch(
-            lambda: connect(cluster.kubeconfig_path).wire,
+            lambda: connect(cluster.kubeconfig_path, writes=False).wire,
             name=cluster.slug,
             wall=timezone.now,
             stop=self._stop_asked,

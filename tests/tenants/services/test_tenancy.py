@@ -135,8 +135,8 @@ def test_a_cluster_to_look_at_is_only_looked_at(tenant, cluster, gateway):
 
     tenancy = keep_tenancy(tenant, cluster, gateway)
 
-    assert tenancy.drift == [f"ResourceQuota muster: spec.hard.{HARD}"]
-    assert (tenancy.mended, hard(gateway)) == ([], {HARD: "99"})
+    assert (tenancy.drift, tenancy.mended, tenancy.refusal) == ([], [], "")
+    assert ("muster-gate" in tenancy.unguarded, hard(gateway)) == (True, {HARD: "99"})
 
 
 def test_policies_that_the_cluster_lacks_are_named(tenant, cluster, gateway):

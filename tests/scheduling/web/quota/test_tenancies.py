@@ -27,15 +27,23 @@ def test_what_is_as_it_should_be_is_said(as_person, tenancy):
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"drift": [WALL]}, f"connected to look only. Looked at: 2026-01-01 00:00 {WALL}"),
         ({"mended": [WALL], "mended_at": NOON}, f"Put right: {NOON:%Y-%m-%d %H:%M} {WALL}"),
         ({"refusal": "forbidden"}, "the cluster refuses: forbidden"),
+        ({"drift": [WALL], "refusal": "no"}, f"no Looked at: 2026-01-01 00:00 {WALL}"),
     ],
 )
 def test_what_is_not_is_said_in_words(as_person, tenancy, said, words):
     tenancy(**said)
 
     assert words in text_of(as_person("root").get(PAGE))
+
+
+def test_nothing_is_kept_in_a_cluster_to_look_at(as_person, tenancy):
+    row = tenancy()
+    row.cluster.is_writable = False
+    row.cluster.save()
+
+    assert "connected to look only: nothing is kept" in text_of(as_person("root").get(PAGE))
 
 
 @pytest.mark.parametrize(("is_simulated", "count"), [(False, 1), (True, 0)])
