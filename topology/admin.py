@@ -33,8 +33,8 @@ class NodeAdmin(ReadOnlyAdmin):
 
 @admin.register(Gpu)
 class GpuAdmin(ReadOnlyAdmin):
-    list_display = ("uuid", "node", "index", "model", "island", "is_healthy")
-    list_filter = ("model", "is_healthy")
+    list_display = ("uuid", "node", "index", "model", "island", "mode", "is_healthy")
+    list_filter = ("model", "mode", "is_healthy")
     list_select_related = ("node",)
     search_fields = ("uuid", "node__name")
     ordering = ("node__name", "index")

@@ -21,6 +21,7 @@ UNSCOPED = {
     "topology.Cluster": "everybody who is signed in may see what there is",
     "topology.Fabric": "as Cluster",
     "topology.Gpu": "as Cluster",
+    "topology.MigInstance": "as Cluster",
     "topology.Node": "as Cluster",
     "topology.NvlinkDomain": "as Cluster",
     "topology.Rack": "as Cluster",

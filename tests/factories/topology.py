@@ -8,6 +8,7 @@ from topology.models import (
     Fabric,
     Gpu,
     MaintenanceWindow,
+    MigInstance,
     Node,
     NvlinkDomain,
     Rack,
@@ -100,3 +101,12 @@ class GpuFactory(DjangoModelFactory):
     index = factory.LazyAttribute(lambda gpu: gpu.node.gpus.count())
     uuid = factory.Sequence(lambda n: f"GPU-{n:08}")
     model = factory.LazyAttribute(lambda gpu: gpu.node.flavor.gpu_model)
+
+
+class MigInstanceFactory(DjangoModelFactory):
+    class Meta:
+        model = MigInstance
+
+    gpu = factory.SubFactory(GpuFactory, mode="mig")
+    profile = "1g.10gb"
+    start = factory.LazyAttribute(lambda own: own.gpu.instances.count())

@@ -124,6 +124,55 @@ def test_a_node_with_our_agent_has_the_gpus_that_it_lists():
     )
 
 
+@pytest.mark.parametrize(
+    ("model", "told", "slices"),
+    [
+        ("A100-40GB", ["3g.20gb@4", "4g.20gb@0"], (("3g.20gb", 4), ("4g.20gb", 0))),
+        ("A100-40GB", ["3g.20gb", "4g.20gb"], (("3g.20gb", 4), ("4g.20gb", 0))),
+        ("A100-40GB", ["9g.90gb", "1g.5gb"], (("9g.90gb", 0), ("1g.5gb", 1))),
+        ("Unheard-of", ["1g.5gb"], (("1g.5gb", 0),)),
+        ("A100-40GB", [], ()),
+    ],
+    ids=["told where", "not told where", "impossible", "unknown board", "not cut yet"],
+)
+def test_a_board_with_mig_on_has_the_slices_that_it_lists(model, told, slices):
+    board = {"index": 0, "uuid": "GPU-a", "model": model, "mig": True, "slices": told}
+    bare = {"name": "gpu-01", "annotations": {"muster.dev/gpus": json.dumps([board])}}
+
+    (gpu,) = parse.node_seen(node(metadata=bare)).gpus
+
+    assert (gpu.mode, gpu.replicas, gpu.slices) == ("mig", 1, slices)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "replicas", "expected"),
+    [
+        ("time-slicing", "4", ("time_slicing", 4)),
+        ("mps", "2", ("mps", 2)),
+        ("none", "1", ("exclusive", 1)),
+        ("time-slicing", "many", ("exclusive", 1)),
+        ("something-new", "4", ("exclusive", 1)),
+    ],
+)
+@pytest.mark.parametrize("has_agent", [True, False])
+def test_gpus_are_shared_as_the_labels_of_their_node_say(strategy, replicas, expected, has_agent):
+    parts = node()
+    parts["metadata"]["labels"] |= {
+        "nvidia.com/gpu.product": "NVIDIA-L40S-SHARED",
+        "nvidia.com/gpu.sharing-strategy": strategy,
+        "nvidia.com/gpu.replicas": replicas,
+    }
+    parts["status"]["capacity"] = {"nvidia.com/gpu.shared": str(expected[1])}
+    if has_agent:
+        listed = json.dumps([{"index": 0, "uuid": "GPU-a", "model": "L40S"}])
+        parts["metadata"]["annotations"] = {"muster.dev/gpus": listed}
+
+    seen = parse.node_seen(parts)
+
+    assert seen.gpu_product == "NVIDIA-L40S"
+    assert [(gpu.mode, gpu.replicas) for gpu in seen.gpus] == [expected]
+
+
 def test_a_node_that_says_nothing_has_no_room():
     assert parse.node_seen({"metadata": {"name": "new"}}) == NodeSeen(name="new")
 

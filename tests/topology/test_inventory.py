@@ -6,7 +6,16 @@ from django.forms.models import model_to_dict
 
 from tests.factories import ClusterFactory, FlavorFactory, NodeFactory
 from topology.kube.values import ClockSeen, GpuSeen, ListBegun, Listed, NodeSeen
-from topology.models import Cluster, Fabric, Gpu, Node, NvlinkDomain, Rack, ResourceFlavor
+from topology.models import (
+    Cluster,
+    Fabric,
+    Gpu,
+    MigInstance,
+    Node,
+    NvlinkDomain,
+    Rack,
+    ResourceFlavor,
+)
 from topology.services.inventory import (
     observe_clock,
     observe_listed_nodes,
@@ -44,7 +53,7 @@ SEEN = NodeSeen(
 
 def rows():
     """Every row that the inventory keeps, as plain values."""
-    models = (Fabric, Rack, NvlinkDomain, ResourceFlavor, Node, Gpu)
+    models = (Fabric, Rack, NvlinkDomain, ResourceFlavor, Node, Gpu, MigInstance)
     return [model_to_dict(row) for model in models for row in model.objects.order_by("pk")]
 
 
@@ -216,6 +225,37 @@ def test_a_gpu_that_is_no_longer_reported_is_unhealthy_and_kept():
 
     found = Gpu.objects.order_by("index").values_list("index", "is_healthy")
     assert list(found) == [(0, True), (1, False)]
+
+
+def instances(**where):
+    found = MigInstance.objects.filter(**where).order_by("gpu__index", "start", "pk")
+    return list(found.values_list("gpu__index", "profile", "start"))
+
+
+def test_a_board_that_is_cut_anew_keeps_the_slices_that_stay_and_the_rows_of_those_that_go():
+    cluster = ClusterFactory()
+    cut = gpu(0, mode="mig", slices=(("1g.5gb", 0), ("3g.20gb", 4)))
+    observe_node(cluster, replace(SEEN, gpus=(cut, gpu(1))), at=T0)
+    stays = MigInstance.objects.get(start=4)
+    asked = cycles_asked(cluster)
+    anew = gpu(0, mode="mig", slices=(("2g.10gb", 0), ("3g.20gb", 4)))
+
+    observe_node(cluster, replace(SEEN, version=11, gpus=(anew, gpu(1))), at=T0 + SECOND)
+
+    assert instances(gone_at=None) == [(0, "2g.10gb", 0), (0, "3g.20gb", 4)]
+    assert instances(gone_at=T0 + SECOND) == [(0, "1g.5gb", 0)]
+    assert MigInstance.objects.get(start=4) == stays
+    assert cycles_asked(cluster) == asked + 1
+
+
+def test_how_boards_are_shared_is_written_down():
+    cluster = ClusterFactory()
+    shared = gpu(0, mode="time_slicing", replicas=4)
+
+    observe_node(cluster, replace(SEEN, gpus=(shared, gpu(1))), at=T0)
+
+    found = Gpu.objects.order_by("index").values_list("mode", "replicas")
+    assert list(found) == [("time_slicing", 4), ("exclusive", 1)]
 
 
 def test_gpus_move_up_when_one_falls_out():

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from topology.catalog.gpus import find_model
+from topology.catalog.mig import find_layout
 from topology.kube import names, quantities
 from topology.kube.values import ClockSeen, GpuSeen, GroupSeen, MemberSeen, NodeSeen
 from topology.kube.wire import Obj
@@ -13,6 +15,8 @@ _TOLERATED = frozenset({names.POOL, names.GPU})
 _SAID_ELSEWHERE = names.NOT_READY | {names.CORDONED}
 _POD_ENDED = {"Succeeded": "succeeded", "Failed": "failed"}
 _MESSAGE_LENGTH = 300
+_SHARING = {"time-slicing": "time_slicing", "mps": "mps"}
+_FEWEST_REPLICAS, _MOST_REPLICAS = 2, 1_000
 
 
 def version_of(obj: Obj) -> int:
@@ -41,7 +45,7 @@ def node_seen(obj: Obj, *, gone: bool = False) -> NodeSeen:
         gpu_count=quantities.whole(room.get(names.GPU, "0")),
         is_cordoned=bool(obj.get("spec", {}).get("unschedulable")),
         is_ready=_is_ready(obj),
-        gpu_product=labels.get(names.GPU_PRODUCT, "") or (gpus[0].model if gpus else ""),
+        gpu_product=_product(labels) or (gpus[0].model if gpus else ""),
         gpu_memory_mib=int(memory) if memory.isdecimal() else _memory_of(gpus),
         rack=_first(labels, names.RACK),
         fabric=_first(labels, names.FABRIC),
@@ -58,15 +62,19 @@ def gpus_of(node: Obj) -> tuple[GpuSeen, ...]:
     A node without the annotation is taken to have as many as its capacity, all alike and joined,
     under names of our own.
     """
+    labels = node["metadata"].get("labels") or {}
+    sharing = _sharing(labels)
     text = (node["metadata"].get("annotations") or {}).get(names.GPUS)
     if text:
-        return tuple(sorted((_gpu(gpu) for gpu in json.loads(text)), key=lambda gpu: gpu.index))
-    labels = node["metadata"].get("labels") or {}
+        found = (_gpu(gpu, sharing) for gpu in json.loads(text))
+        return tuple(sorted(found, key=lambda gpu: gpu.index))
     status = node.get("status", {})
     room = status.get("capacity") or status.get("allocatable") or {}
-    model = labels.get(names.GPU_PRODUCT, "")
-    count = quantities.whole(room.get(names.GPU, "0"))
-    return tuple(GpuSeen(index=n, uuid=f"unknown-{n}", model=model) for n in range(count))
+    count = max(quantities.whole(room.get(name, "0")) for name in (names.GPU, names.GPU_SHARED))
+    return tuple(
+        GpuSeen(index=n, uuid=f"unknown-{n}", model=_product(labels), **sharing)
+        for n in range(count // sharing.get("replicas", 1))
+    )
 
 
 def member_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | None:
@@ -230,8 +238,38 @@ def _taint(taint: Obj) -> dict[str, str]:
     return {"key": taint["key"], "value": taint.get("value") or "", "effect": taint["effect"]}
 
 
-def _gpu(said: dict[str, Any]) -> GpuSeen:
-    memory = said.get("memory_mib")
+def _product(labels: dict[str, str]) -> str:
+    """The model as its label has it, without what is added for GPUs that are shared."""
+    return labels.get(names.GPU_PRODUCT, "").removesuffix(names.SHARED_SUFFIX)
+
+
+def _sharing(labels: dict[str, str]) -> dict[str, Any]:
+    """Mode and replicas of a node's GPUs, as GPU feature discovery labels it; {} if not shared."""
+    mode = _SHARING.get(labels.get(names.GPU_SHARING, ""))
+    replicas = labels.get(names.GPU_REPLICAS, "")
+    if mode is None or not replicas.isdecimal() or int(replicas) < _FEWEST_REPLICAS:
+        return {}
+    return {"mode": mode, "replicas": min(int(replicas), _MOST_REPLICAS)}
+
+
+def _slices(said: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+    """(profile, start) of a board's MIG instances.
+
+    Where the driver does not tell where they start, they stand as on a board cut from empty.
+    """
+    told = [text.partition("@") for text in said.get("slices") or ()]
+    if all(start.isdecimal() for _, _, start in told):
+        return tuple(sorted((profile, int(start)) for profile, _, start in told))
+    wanted = [profile for profile, _, _ in told]
+    model = find_model(str(said.get("model", "")))
+    layout = find_layout(model, wanted) if model else None
+    if layout is None:
+        return tuple((profile, at) for at, profile in enumerate(wanted))
+    return tuple(sorted((own.profile, own.start) for own in layout))
+
+
+def _gpu(said: dict[str, Any], sharing: dict[str, Any]) -> GpuSeen:
+    memory, is_cut = said.get("memory_mib"), bool(said.get("mig"))
     return GpuSeen(
         index=int(said["index"]),
         uuid=str(said["uuid"]),
@@ -240,6 +278,8 @@ def _gpu(said: dict[str, Any]) -> GpuSeen:
         island=int(said.get("island", 0)),
         numa=int(said.get("numa", -1)),
         healthy=bool(said.get("healthy", True)),
+        slices=_slices(said) if is_cut else (),
+        **({"mode": "mig"} if is_cut else sharing),
     )
 
 

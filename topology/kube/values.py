@@ -11,7 +11,11 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSeen:
-    """One device of a node. numa is -1 and memory_mib None where the node does not say."""
+    """One device of a node. numa is -1 and memory_mib None where the node does not say.
+
+    mode: a value of topology.models.GpuMode. replicas: 1 unless it is shared.
+    slices: (profile, placement start) of its MIG instances.
+    """
 
     index: int
     uuid: str
@@ -20,6 +24,9 @@ class GpuSeen:
     island: int = 0
     numa: int = -1
     healthy: bool = True
+    mode: str = "exclusive"
+    replicas: int = 1
+    slices: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

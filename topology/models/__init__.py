@@ -1,15 +1,18 @@
 from topology.models.cluster import Cluster
 from topology.models.fabric import Fabric, NvlinkDomain, Rack
 from topology.models.flavor import ResourceFlavor
-from topology.models.gpu import Gpu
+from topology.models.gpu import SHARED, Gpu, GpuMode, MigInstance
 from topology.models.maintenance import MaintenanceWindow
 from topology.models.node import Node
 
 __all__ = [
+    "SHARED",
     "Cluster",
     "Fabric",
     "Gpu",
+    "GpuMode",
     "MaintenanceWindow",
+    "MigInstance",
     "Node",
     "NvlinkDomain",
     "Rack",

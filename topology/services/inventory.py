@@ -10,6 +10,7 @@ from portal.core.clock import cluster_time
 from topology.kube.values import ClockSeen, GpuSeen, ListBegun, Listed, NodeSeen
 from topology.models import Cluster, Gpu, Node, ResourceFlavor
 from topology.services.cycle_request import ask_for_cycle
+from topology.services.partitions import observe_slices
 
 # A stored clock is left alone while it predicts what is read, give or take so much wall time.
 CLOCK_SLACK = timedelta(seconds=0.1)
@@ -35,7 +36,7 @@ def observe_node(cluster: Cluster, seen: NodeSeen, *, at: datetime) -> bool:
     if node is None:
         node = Node.objects.create(cluster=cluster, name=seen.name)
     changed = _write(node, {**_facts(cluster, seen), "gone_at": None}, at=at)
-    matters = _observe_gpus(node, seen.gpus) or is_new or bool(changed - _ASIDE)
+    matters = _observe_gpus(node, seen.gpus, at=at) or is_new or bool(changed - _ASIDE)
     if matters:
         ask_for_cycle(cluster.pk)
     return matters
@@ -149,7 +150,7 @@ def _place(places: Any, name: str) -> Any:
     return places.get_or_create(name=name[:63])[0] if name else None
 
 
-def _observe_gpus(node: Node, seen: tuple[GpuSeen, ...]) -> bool:
+def _observe_gpus(node: Node, seen: tuple[GpuSeen, ...], *, at: datetime) -> bool:
     """Bring the node's Gpu rows to what was reported; True when that changed any.
 
     A GPU that is no longer reported is kept, unhealthy: placements of the past name it.
@@ -166,7 +167,9 @@ def _observe_gpus(node: Node, seen: tuple[GpuSeen, ...]) -> bool:
         Gpu.objects.filter(pk=rows[gpu.index].pk).update(**_gpu_facts(gpu))
     Gpu.objects.bulk_create(made)
     broken = node.gpus.filter(index__in=lost, is_healthy=True).update(is_healthy=False)
-    return bool(made or changed or broken)
+    now = {gpu.index: gpu for gpu in (*rows.values(), *made)}
+    cut = observe_slices([(now[gpu.index], gpu.slices) for gpu in seen], at=at)
+    return bool(made or changed or broken or cut)
 
 
 def _differs(row: Gpu, seen: GpuSeen) -> bool:
@@ -182,4 +185,6 @@ def _gpu_facts(seen: GpuSeen) -> dict[str, Any]:
         "island": seen.island,
         "numa": seen.numa,
         "is_healthy": seen.healthy,
+        "mode": seen.mode,
+        "replicas": seen.replicas,
     }
