@@ -19,6 +19,7 @@ env = environ.Env(
     MUSTER_SIMCLUSTER_TOKEN=(str, ""),
     MUSTER_BIND_TIMEOUT_SECONDS=(int, 30),
     MUSTER_LOG_LEVEL=(str, "INFO"),
+    MUSTER_ALIVE_FILE=(str, ""),
 )
 
 SECRET_KEY = env("MUSTER_SECRET_KEY")
@@ -30,6 +31,7 @@ DATA_DIR = Path(env("MUSTER_DATA_DIR"))
 SIMCLUSTER_URL = env("MUSTER_SIMCLUSTER_URL")
 SIMCLUSTER_TOKEN = env("MUSTER_SIMCLUSTER_TOKEN")
 BIND_TIMEOUT_SECONDS = env("MUSTER_BIND_TIMEOUT_SECONDS")
+ALIVE_FILE = env("MUSTER_ALIVE_FILE")
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -201,6 +203,7 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULER = "portal.core.liveness:LivingScheduler"
 CELERY_BEAT_SCHEDULE = {
     "cycles": {"task": "scheduling.run_cycles", "schedule": 10.0},
     "reconcile": {"task": "scheduling.reconcile", "schedule": 10.0},

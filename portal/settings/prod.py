@@ -11,3 +11,8 @@ SESSION_COOKIE_SECURE = True
 CSRF_COOKIE_SECURE = True
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = 31_536_000
+SECURE_SSL_REDIRECT = True
+# Kubernetes and Prometheus ask each process itself, not through the proxy that ends TLS.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+# What other hosts of the domain do is not ours to promise to browsers.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]

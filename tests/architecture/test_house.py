@@ -11,8 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("bin", "portal", "scheduling", "simcluster", "tenants", "tests", "tools", "topology")
 LONGEST_FILE, LONGEST_FUNCTION = 500, 60
+GENERATED = ("deploy/helm/muster/files/", "deploy/kustomize/base/chart/")
 WITHOUT_LIMIT = {".css", ".txt"}  # tables of rules, read one by one
-NOT_OURS = ("static/vendor/", "tests/data/", "requirements/", "locale/")
+NOT_OURS = ("static/vendor/", "tests/data/", "requirements/", "locale/", *GENERATED)
 TEXT = (".py", ".md", ".html", ".js", ".css", ".toml", ".yaml", ".yml", ".txt", ".sh", ".cfg", "")
 
 

@@ -131,7 +131,7 @@ def test_a_cluster_that_joins_later_is_watched_too(watchers, running, tmp_path):
 
 
 @pytest.fixture
-def program(database_url):
+def program(database_url, tmp_path):
     """`manage.py watch_cluster --cluster sim` on this test's database, killed in the end."""
     command = [sys.executable, str(ROOT / "manage.py"), "watch_cluster", "--cluster", "sim"]
     server, _, socket = database_url.partition("?")
@@ -140,6 +140,7 @@ def program(database_url):
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "portal.settings.test",
         "DATABASE_URL": f"{server.rpartition('/')[0]}/{name}?{socket}",
+        "MUSTER_ALIVE_FILE": str(tmp_path / "alive"),
     }
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     yield process
@@ -147,8 +148,9 @@ def program(database_url):
     process.communicate()
 
 
-def test_it_stops_within_two_seconds_of_being_asked(cluster, program):
+def test_it_shows_life_and_stops_within_two_seconds_of_being_asked(cluster, program, tmp_path):
     eventually(lambda: len(nodes()) == 2, within=60)
+    assert (tmp_path / "alive").exists()
 
     began = time.monotonic()
     program.send_signal(signal.SIGTERM)

@@ -16,6 +16,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from portal.core import clock
+from portal.core.liveness import show_life
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.services.observation import observe
 from topology.kube.live import connect
@@ -52,6 +53,7 @@ class Command(BaseCommand):
         next_look = 0.0
         while not asked_to_stop:
             if time.monotonic() >= next_look:
+                show_life()
                 watchers.look()
                 next_look = time.monotonic() + LOOK_SECONDS
             time.sleep(0.1)

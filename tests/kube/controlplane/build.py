@@ -3,9 +3,10 @@
     python tests/kube/controlplane/build.py
 
 prints the folder with `servers` (etcd, kube-apiserver, kube-scheduler, kube-controller-manager and
-kubectl in one) and `kwok`, after building what is not there. That takes about ten minutes of two
-cores and 5 GB, once for each set of sources and version of Go; a build that is cut short goes on
-where it was. KUBEBUILDER_ASSETS may name a folder that has the servers as programs of their own.
+kubectl in one) and `kwok`, after building what is not there, and `helm` beside it. That takes about
+ten minutes of two cores and 5 GB, once for each set of sources and version of Go; a build that is
+cut short goes on where it was. KUBEBUILDER_ASSETS may name a folder that has the servers as
+programs of their own.
 
 It needs nothing but the standard library, and ends with the process that started it.
 """
@@ -21,7 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,14 @@ OLDEST_GO = (1, 26)
 GO_WHEEL = ROOT / "requirements" / "go.txt"
 NEEDED_BYTES = 3 << 30  # of disk, to build one program with its caches
 _SOURCES = ("servers/go.mod", "servers/go.sum", "servers/main.go", "kwok/go.mod", "kwok/go.sum")
+# Apart, so that another helm is no reason to build the servers anew. Its versions of what both need
+# are those of the servers: little is left to compile, half a minute of two cores.
+_HELM_SOURCES = ("helm/go.mod", "helm/go.sum")
+_PACKAGES = {
+    "servers": ".",
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+    "helm": "helm.sh/helm/v4/cmd/helm",
+}
 # Nothing is debugged here: without debugging information there is a third less to write.
 _COMPILER = "-gcflags=all=-dwarf=false"
 _PR_SET_PDEATHSIG = 1
@@ -67,15 +76,28 @@ def ensure_built(say: Callable[[str], None]) -> Programs:
     """
     assets = _given()
     go = _find_go(say)
-    home = cache_folder() / _key(go)
-    wanted = ["kwok"] if assets else ["kwok", "servers"]
-    if not all((home / name).exists() for name in wanted):
-        home.mkdir(parents=True, exist_ok=True)
-        with _alone(home / "lock", say):
-            for name in wanted:
-                if not (home / name).exists():
-                    _build(name, go, home, say=say)
+    home = cache_folder() / _key(go, _SOURCES)
+    _have(["kwok"] if assets else ["kwok", "servers"], go, home, say=say)
     return Programs(None if assets else home / "servers", home / "kwok", assets)
+
+
+def ensure_helm(say: Callable[[str], None]) -> Path:
+    """Helm, which installs our chart; as `ensure_built`."""
+    go = _find_go(say)
+    home = cache_folder() / _key(go, _HELM_SOURCES)
+    _have(["helm"], go, home, say=say)
+    return home / "helm"
+
+
+def _have(wanted: Sequence[str], go: Path, home: Path, *, say: Callable[[str], None]) -> None:
+    """Build those of the programs that `home` lacks."""
+    if all((home / name).exists() for name in wanted):
+        return
+    home.mkdir(parents=True, exist_ok=True)
+    with _alone(home / "lock", say):
+        for name in wanted:
+            if not (home / name).exists():
+                _build(name, go, home, say=say)
 
 
 def cache_folder() -> Path:
@@ -132,9 +154,9 @@ def _install_go(folder: Path, say: Callable[[str], None]) -> None:
         target.rename(folder)
 
 
-def _key(go: Path) -> str:
+def _key(go: Path, sources: Sequence[str]) -> str:
     """A name for what would be built: it changes with the sources, with Go and with the flags."""
-    text = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in _SOURCES))
+    text = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in sources))
     version = _output_of([str(go), "version"]) or "no version"
     text.update(f"{version} {_COMPILER} {platform.machine()}".encode())
     return text.hexdigest()[:16]
@@ -146,13 +168,12 @@ def _build(name: str, go: Path, home: Path, *, say: Callable[[str], None]) -> No
         needed = f"{free >> 20} MB are free there, and {NEEDED_BYTES >> 20} MB are needed"
         raise CannotBuild(f"{name} cannot be built in {home}: {needed}")
     environment = _environment(go)
-    package = "." if name == "servers" else "sigs.k8s.io/kwok/cmd/kwok"
     versions = _version_flags(HERE / "servers" / "go.mod") if name == "servers" else ""
-    say(f"Building {name} of a Kubernetes control plane for the tests (minutes, once) …")
+    say(f"Building {name} for the tests with Kubernetes (minutes, once) …")
     with tempfile.TemporaryDirectory(dir=home, prefix="build-") as scratch:
         built = Path(scratch) / name
         flags = [_COMPILER, f"-ldflags=-s -w {versions}", "-o", str(built)]
-        _run([str(go), "build", *flags, package], cwd=HERE / name, env=environment)
+        _run([str(go), "build", *flags, _PACKAGES[name]], cwd=HERE / name, env=environment)
         built.rename(home / name)
 
 
@@ -250,6 +271,7 @@ def main() -> None:
     _end_with_parent()
     try:
         programs = ensure_built(_tell)
+        ensure_helm(_tell)
     except CannotBuild as error:
         sys.exit(f"The control plane for the tests cannot be built: {error}")
     print(programs.kwok.parent)

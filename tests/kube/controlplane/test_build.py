@@ -78,6 +78,15 @@ def test_what_is_there_is_not_built_again(machine):
     assert first.kwok.read_text() == "program\n"
 
 
+def test_helm_is_built_once_and_apart(machine):
+    servers = build.ensure_built(said).servers
+    first, second = build.ensure_helm(said), build.ensure_helm(said)
+
+    assert machine.names() == ["kwok", "servers", "helm"]
+    assert first == second
+    assert first.parent != servers.parent
+
+
 def test_another_go_builds_anew(machine):
     build.ensure_built(said)
     machine.set_go(version="1.27.0")

@@ -1,0 +1,88 @@
+"""Who may do what: from manifests, and from the calls that were made."""
+
+import json
+import re
+from dataclasses import replace
+
+from topology.kube.client import KubernetesWire
+
+NAMESPACE = "muster"
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_PATH = re.compile(
+    r"/apis?/((?P<group>[^/]*\.[^/]*|batch|apps|policy)/)?v[^/]+"
+    r"(/namespaces/[^/]+(?=/[^/]+))?/(?P<resource>[^/]+)(/(?P<name>[^/]+)(/(?P<part>[^/]+))?)?$"
+)
+
+
+def granted(found, account):
+    """What an account's ClusterRoles let it do: (verb, group/resource)."""
+    roles = {obj["metadata"]["name"]: obj["rules"] for obj in found if obj["kind"] == "ClusterRole"}
+    bound = [
+        obj["roleRef"]["name"]
+        for obj in found
+        if obj["kind"] == "ClusterRoleBinding"
+        and obj["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}]
+    ]
+    return {
+        (verb, f"{group}/{resource}")
+        for role in bound
+        for rule in roles[role]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def asked(request):
+    """What a call needs: one that applies may have to make the object, too."""
+    path = _PATH.match(request.path)
+    if path is None:
+        return set()  # what everybody may ask, such as the version
+    resource = f"{path['group'] or ''}/{path['resource']}"
+    if request.method != "GET":
+        verbs = {_VERBS[request.method]}
+        verbs |= {"create"} if request.kind.startswith("application/apply") else set()
+    elif path["name"]:
+        verbs = {"get"}
+    else:
+        verbs = {"watch" if request.query.get("watch") else "list"}
+    return {(verb, resource) for verb in verbs}
+
+
+class Noting(KubernetesWire):
+    """A wire that keeps what was needed for the calls that went over it."""
+
+    def __init__(self, kubeconfig_path):
+        super().__init__(str(kubeconfig_path))
+        self.needed = set()
+
+    def ask(self, request):
+        self.needed |= asked(request)
+        return super().ask(request)
+
+    def follow(self, request, *, quiet_seconds):
+        self.needed |= asked(request)
+        return super().follow(request, quiet_seconds=quiet_seconds)
+
+
+class Account:
+    """A ServiceAccount of the installation: its API, and a kubeconfig for our own client."""
+
+    def __init__(self, plane, name, *, pod=None):
+        """pod: the one that its token is bound to."""
+        self.name = name
+        bound = {}
+        if pod is not None:
+            of = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"]}
+            bound = {"boundObjectRef": {**of, "uid": pod["metadata"]["uid"]}}
+        path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token"
+        made = plane.api.create(path, {"spec": {"expirationSeconds": 7200, **bound}})
+        self.api = replace(plane.api, token=made["status"]["token"])
+        self.kubeconfig = plane.folder / f"{name}.account.kubeconfig"
+        known = json.loads(plane.kubeconfig().read_text())
+        known["users"][0]["user"] = {"token": self.api.token}
+        self.kubeconfig.write_text(json.dumps(known))
+
+    @property
+    def user(self):
+        return f"system:serviceaccount:{NAMESPACE}:{self.name}"
