@@ -52,6 +52,7 @@ EVENTS = Resource(plural="events", kind="Event", short=("ev",))
 CONFIGMAPS = Resource(plural="configmaps", kind="ConfigMap", short=("cm",))
 SECRETS = Resource(plural="secrets", kind="Secret")
 SERVICE_ACCOUNTS = Resource(plural="serviceaccounts", kind="ServiceAccount", short=("sa",))
+SERVICES = Resource(plural="services", kind="Service", short=("svc",), in_all=True)
 JOBS = Resource(plural="jobs", kind="Job", group="batch", subresources=("status",), in_all=True)
 PRIORITY_CLASSES = Resource(
     plural="priorityclasses",
@@ -79,7 +80,7 @@ RESOURCES = (
     CONFIGMAPS,
     SECRETS,
     SERVICE_ACCOUNTS,
-    Resource(plural="services", kind="Service", short=("svc",), in_all=True),
+    SERVICES,
     Resource(plural="endpoints", kind="Endpoints", short=("ep",)),
     Resource(plural="persistentvolumeclaims", kind="PersistentVolumeClaim", short=("pvc",)),
     Resource(plural="limitranges", kind="LimitRange", short=("limits",)),

@@ -6,7 +6,7 @@ from typing import Any
 from simcluster.clock import seconds_of
 from simcluster.errors import bad_request
 from simcluster.objects import Obj
-from simcluster.resources import EVENTS, JOBS, NODES, PODS, SECRETS, Resource
+from simcluster.resources import EVENTS, JOBS, NODES, PODS, SECRETS, SERVICES, Resource
 
 # Shapes: of a map by its names (those with a ! must be there), of a list by its items.
 _INT = range(-(2**31), 2**31)
@@ -44,6 +44,8 @@ _CONTAINER = {
 _POD = {
     "restartPolicy": str,
     "nodeName": str,
+    "hostname": str,
+    "subdomain": str,
     "schedulerName": str,
     "serviceAccountName": str,
     "priorityClassName": str,
@@ -136,6 +138,7 @@ _OF_KIND: dict[str, Obj] = {
         "spec": {"unschedulable": bool, "taints": [{"key": str, "value": str, "effect": str}]},
         "status": _NODE_STATUS,
     },
+    SERVICES.id: {"spec": {"clusterIP": str, "selector": _TEXTS}},
     SECRETS.id: {"type": str, "data": _TEXTS, "stringData": _TEXTS},
     EVENTS.id: {"involvedObject": dict, "lastTimestamp": str, "source": dict},
 }

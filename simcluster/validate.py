@@ -1,4 +1,4 @@
-"""What the API server refuses in pods, at birth and later (nodes and the rest are free)."""
+"""What the API server refuses in pods, and in changed Services (nodes and the rest are free)."""
 
 import re
 
@@ -280,6 +280,13 @@ def _is_tighter(new: Obj | None, old: Obj) -> bool:
         for part in ("matchExpressions", "matchFields")
         for requirement in term.get(part) or []
     )
+
+
+def service_update_causes(new: Obj, old: Obj) -> list[Cause]:
+    """What may not change in a Service: an address that it has, "None" among them."""
+    address, kept = ((obj.get("spec") or {}).get("clusterIP") for obj in (new, old))
+    may_be = not (address and kept) or address == kept
+    return [] if may_be else [immutable_field("spec.clusterIP", address)]
 
 
 def frozen_causes(new: Obj, old: Obj, *, fields: tuple[str, ...], at: str) -> list[Cause]:

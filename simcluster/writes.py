@@ -19,9 +19,14 @@ from simcluster.objects import (
 from simcluster.patch import apply_patch
 from simcluster.removal import Removal
 from simcluster.requests import Request, Target
-from simcluster.resources import JOBS, NAMESPACES, PODS, Resource
+from simcluster.resources import JOBS, NAMESPACES, PODS, SERVICES, Resource
 from simcluster.shapes import check_shape
-from simcluster.validate import metadata_causes, new_pod_causes, pod_update_causes
+from simcluster.validate import (
+    metadata_causes,
+    new_pod_causes,
+    pod_update_causes,
+    service_update_causes,
+)
 from simcluster.validate_jobs import job_status_causes, job_update_causes, new_job_causes
 from simcluster.world import World
 
@@ -317,4 +322,6 @@ def _update_causes(resource: Resource, new: Obj, old: Obj) -> list[Cause]:
         return pod_update_causes(new, old)
     if resource is JOBS:
         return job_update_causes(new, old)
+    if resource is SERVICES:
+        return service_update_causes(new, old)
     return []

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 from django.conf import settings
@@ -18,12 +19,12 @@ from django.db.models.functions import Least, Now
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.models import Job, JobGroup, Member
 from scheduling.services import lifecycle, observation, settling
+from scheduling.services.gangs import gangs_of, key_of, rendezvous_of, size_of
 from scheduling.services.holding import LONGEST_WHY
 from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
-from tenants.services.tenancy import namespace_of, prepare_tenancy
-from topology.kube import names
+from tenants.services.tenancy import prepare_tenancy
 from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
-from topology.kube.values import GangKey, GangSpec, MemberRelease, MemberSeen
+from topology.kube.values import MemberRelease, MemberSeen
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +32,6 @@ logger = logging.getLogger(__name__)
 # is taken up again by the beat.
 _LOOKS = 40
 _PAUSE_SECONDS = 0.05
-
-USUAL_GRACE = 30  # seconds to end in, for a job that does not say how long it needs
 
 
 def bind(job_id: int, attempt: int, gateway: Gateway, *, at: datetime) -> bool:
@@ -79,10 +78,13 @@ def _bind(job: Job, gateway: Gateway) -> bool:
     """Hold, then open: every group's pods exist behind the gate before the first gate opens."""
     prepare_tenancy(job.tenant, job.cluster, gateway)
     groups = list(job.groups.order_by("index"))
-    for group in groups:
-        gateway.ensure_gang(_gang(job, group))
-        gateway.open_gang(_key(job, group))
-    releases = [_await_releases(job, group, gateway) for group in groups]
+    gangs = gangs_of(job, groups)
+    owners = {gang.key.name: gateway.ensure_gang(gang) for gang in gangs}
+    if gangs[0].has_peers:
+        gateway.ensure_rendezvous(rendezvous_of(gangs[0], owners))
+    for gang in gangs:
+        gateway.open_gang(gang.key)
+    releases = _await_all(job, groups, gateway)
     if None in releases or _wanted(job.pk, job.attempt) is None:
         return False
     shut = gateway.release_all([release for found in releases for release in found or ()])
@@ -91,7 +93,25 @@ def _bind(job: Job, gateway: Gateway) -> bool:
     return not shut
 
 
-def _await_releases(job: Job, group: JobGroup, gateway: Gateway) -> list[MemberRelease] | None:
+def _await_all(
+    job: Job, groups: list[JobGroup], gateway: Gateway
+) -> list[list[MemberRelease] | None]:
+    """What opens the gates of each group.
+
+    A group's ranks in the gang begin after the most that those before it may have, so that none
+    is given twice while they grow.
+    """
+    size = job.members.filter(attempt=job.attempt, is_leaving=False).count()
+    firsts = accumulate((group.max_member for group in groups), initial=0)
+    return [
+        _await_releases(job, group, gateway, first_rank=first, size=size)
+        for group, first in zip(groups, firsts, strict=False)
+    ]
+
+
+def _await_releases(
+    job: Job, group: JobGroup, gateway: Gateway, *, first_rank: int, size: int
+) -> list[MemberRelease] | None:
     """What opens the group's gates; None when some of its pods are still to be made."""
     members = {
         member.rank: member
@@ -101,10 +121,10 @@ def _await_releases(job: Job, group: JobGroup, gateway: Gateway) -> list[MemberR
         .prefetch_related("devices__gpu")
     }
     for look in range(_LOOKS):
-        pods = {pod.rank: pod for pod in gateway.members(_key(job, group)) if not pod.stopping}
+        pods = {pod.rank: pod for pod in gateway.members(key_of(job, group)) if not pod.stopping}
         if pods.keys() >= members.keys():
             return [
-                _release(pod, members[rank])
+                _release(pod, members[rank], rank=first_rank + rank, size=size)
                 for rank, pod in sorted(pods.items())
                 if rank in members and pod.phase == MemberPhase.GATED and not pod.foreign_gates
             ]
@@ -113,7 +133,7 @@ def _await_releases(job: Job, group: JobGroup, gateway: Gateway) -> list[MemberR
     return None
 
 
-def _release(pod: MemberSeen, member: Member) -> MemberRelease:
+def _release(pod: MemberSeen, member: Member, *, rank: int, size: int) -> MemberRelease:
     return MemberRelease(
         namespace=pod.namespace,
         pod_name=pod.pod_name,
@@ -121,6 +141,8 @@ def _release(pod: MemberSeen, member: Member) -> MemberRelease:
         node=member.placement.node.name,
         attempt=member.attempt,
         devices=tuple(sorted(device.gpu.index for device in member.devices.all())),
+        rank=rank,
+        world_size=size,
     )
 
 
@@ -147,21 +169,17 @@ def scale(job_id: int, attempt: int, gateway: Gateway, *, clock: Callable[[], da
 def _scale(job: Job, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool:
     groups = list(job.groups.order_by("index"))
     for group in groups:
-        gateway.scale_gang(_key(job, group), _size(job, group))
+        gateway.scale_gang(key_of(job, group), size_of(job, group))
     live = list(_live(job).select_related("group"))
     there = _there(job, [member for member in live if member.is_leaving], gateway)
     for member in live:
         if member.is_leaving and _where(member) not in there:
             observation.note_gone(member)
     settling.settle(job.pk, at=clock())
-    found = [_await_releases(job, group, gateway) for group in groups]
+    found = _await_all(job, groups, gateway)
     if None in found:
         return False
     return not gateway.release_all([release for own in found for release in own or ()])
-
-
-def _size(job: Job, group: JobGroup) -> int:
-    return group.members.filter(attempt=job.attempt, is_leaving=False).count()
 
 
 def _live(job: Job) -> QuerySet[Member]:
@@ -179,7 +197,7 @@ def remove(job_id: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> b
         if job is None:
             return False
         for group in job.groups.all():
-            gateway.delete_gang(_key(job, group))
+            gateway.delete_gang(key_of(job, group))
         live = list(job.members.exclude(phase__in=ENDED_PHASES).select_related("group"))
         there = _there(job, live, gateway)
         for member in live:
@@ -200,7 +218,7 @@ def _there(job: Job, members: list[Member], gateway: Gateway) -> set[tuple[int, 
     return {
         (group.pk, attempt, pod.rank)
         for group, attempt in gangs
-        for pod in gateway.members(_key(job, group, attempt=attempt))
+        for pod in gateway.members(key_of(job, group, attempt=attempt))
     }
 
 
@@ -215,40 +233,9 @@ def look_after(job_id: int, gateway: Gateway, *, at: datetime) -> None:
     Raises ClusterAway.
     """
     job = Job.objects.select_related("tenant", "cluster").get(pk=job_id)
-    wanted = {_key(job, group) for group in job.groups.all()}
+    wanted = {key_of(job, group) for group in job.groups.all()}
     found = [seen for seen in gateway.gangs() if seen.key in wanted]
     for seen in found:
         observation.observe(job.cluster, seen, at=at)
     is_gang_gone = len(found) < len(wanted)
     settling.give_up_if_lost(job_id, attempt=job.attempt, is_gang_gone=is_gang_gone, at=at)
-
-
-def _key(job: Job, group: JobGroup, *, attempt: int | None = None) -> GangKey:
-    return GangKey(
-        namespace=namespace_of(job.tenant),
-        job=job.public_id,
-        group=group.name,
-        attempt=job.attempt if attempt is None else attempt,
-    )
-
-
-def _gang(job: Job, group: JobGroup) -> GangSpec:
-    return GangSpec(
-        namespace=namespace_of(job.tenant),
-        job=job.public_id,
-        group=group.name,
-        attempt=job.attempt,
-        members=_size(job, group),
-        gpus_per_member=group.gpus_per_member,
-        cpu_milli=group.cpu_milli,
-        memory_mib=group.memory_mib,
-        image=job.image,
-        command=tuple(job.command),
-        environment=job.environment,
-        annotations=job.annotations,
-        labels={names.TENANT: job.tenant.slug},
-        walltime_seconds=job.walltime_seconds,
-        grace_seconds=USUAL_GRACE if job.grace_seconds is None else job.grace_seconds,
-        saved_seconds=job.saved_seconds,
-        priority_class=names.STANDBY if job.is_standby else names.MEMBERS,
-    )

@@ -17,6 +17,7 @@ from topology.kube.values import (
     MemberSeen,
     NodeSeen,
     NotReleased,
+    RendezvousSpec,
     TenancySpec,
 )
 from topology.kube.wire import Obj
@@ -67,11 +68,19 @@ class Gateway(Protocol):
     def missing_policies(self) -> tuple[str, ...]:
         """Names of the admission policies that the cluster lacks; all where it knows none."""
 
-    def ensure_gang(self, spec: GangSpec) -> None:
+    def ensure_gang(self, spec: GangSpec) -> str:
         """Make the gang, suspended and gated, or lead a suspended one on to this attempt.
+
+        Returns the uid of its Job.
 
         RefusedByCluster: a Job of that name is there and not ours, or the spec is against a rule.
         AttemptMoved: it runs as another attempt; suspend that first.
+        """
+
+    def ensure_rendezvous(self, spec: RendezvousSpec) -> None:
+        """Give the gang's members host names; the cluster takes them back with the last Job.
+
+        RefusedByCluster: something else of that name is there.
         """
 
     def open_gang(self, key: GangKey) -> None:

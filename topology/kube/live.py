@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from portal.core.errors import ClusterAway
-from topology.kube import manifest, names, parse, tenancy, upkeep
+from topology.kube import manifest, names, parse, rendezvous, tenancy, upkeep
 from topology.kube.admission.policies import POLICY_NAMES, POLICY_PATHS
 from topology.kube.gateway import AttemptMoved, NotThere, RefusedByCluster
 from topology.kube.values import (
@@ -18,6 +18,7 @@ from topology.kube.values import (
     MemberSeen,
     NodeSeen,
     NotReleased,
+    RendezvousSpec,
     TenancySpec,
 )
 from topology.kube.wire import JSON_PATCH, ApiError, Obj, ReadingWire, Request, Wire, pages
@@ -91,18 +92,21 @@ class LiveGateway:
             there |= {obj["metadata"]["name"] for page in pages_of_it for obj in page["items"]}
         return tuple(name for name in POLICY_NAMES if name not in there)
 
-    def ensure_gang(self, spec: GangSpec) -> None:
-        if self._create(_jobs_path(spec.namespace), manifest.gang_job(spec)):
-            return
-        job = self._find(_job_path(spec.key))
-        if job is not None and _is_over(job) and int(_attempt_of(job)) < spec.attempt:
+    def ensure_gang(self, spec: GangSpec) -> str:
+        made = self._create(_jobs_path(spec.namespace), manifest.gang_job(spec))
+        job = made or self._find(_job_path(spec.key))
+        if not made and job and _is_over(job) and int(_attempt_of(job)) < spec.attempt:
             self.delete_gang(spec.key)
-            if self._create(_jobs_path(spec.namespace), manifest.gang_job(spec)):
-                return
-            job = self._find(_job_path(spec.key))
+            made = self._create(_jobs_path(spec.namespace), manifest.gang_job(spec))
+            job = made or self._find(_job_path(spec.key))
         if job is None or job["metadata"].get("deletionTimestamp"):
             raise ClusterAway(f"the Job {spec.key.name} of before is still being removed")
-        self._lead_on(spec, job)
+        if not made:
+            self._lead_on(spec, job)
+        return str(job["metadata"]["uid"])
+
+    def ensure_rendezvous(self, spec: RendezvousSpec) -> None:
+        self.apply([rendezvous.service(spec)])
 
     def open_gang(self, key: GangKey) -> None:
         self._patch(_job_path(key), manifest.suspension(key.attempt, suspend=False), of=key)
@@ -229,15 +233,14 @@ class LiveGateway:
                 return None
             raise RefusedByCluster(str(error)) from error
 
-    def _create(self, path: str, body: Obj) -> bool:
-        """Whether this call made it; False when one of that name was there."""
+    def _create(self, path: str, body: Obj) -> Obj | None:
+        """What this call made; None when one of that name was there."""
         try:
-            self.wire.ask(Request(method="POST", path=path, body=body))
+            return self.wire.ask(Request(method="POST", path=path, body=body))
         except ApiError as error:
             if error.status != CONFLICT:
                 raise RefusedByCluster(str(error)) from error
-            return False
-        return True
+            return None
 
     def _all(self, path: str, selector: str) -> Iterator[Obj]:
         try:

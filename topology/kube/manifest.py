@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from topology.kube import names
+from topology.kube import names, rendezvous
 from topology.kube.values import GangSpec, MemberRelease
 from topology.kube.wire import Obj
 
@@ -69,6 +69,8 @@ def _pod_spec(spec: GangSpec) -> Obj:
         "enableServiceLinks": False,
         "containers": [_container(spec)],
     }
+    if spec.has_peers:
+        pod["subdomain"] = spec.job  # of the Service that `rendezvous` makes
     if spec.priority_class:
         pod["priorityClassName"] = spec.priority_class
     if spec.walltime_seconds is not None:
@@ -80,8 +82,7 @@ def _container(spec: GangSpec) -> Obj:
     container: Obj = {"name": names.MAIN, "image": spec.image or DEFAULT_IMAGE}
     if spec.command:
         container["command"] = list(spec.command)
-    if spec.environment:
-        container["env"] = [{"name": k, "value": v} for k, v in spec.environment.items()]
+    container["env"] = rendezvous.environment(spec)
     # What is not asked for is asked for as nothing, or a LimitRange puts in what no plan knows of.
     nothing = {"cpu": "0", "memory": "0"}
     asked = {
@@ -139,13 +140,18 @@ def as_found(release: MemberRelease, pod: Obj) -> list[Obj]:
         if spec.get("tolerations")
         else _add("/spec/tolerations", [_POOL_TOLERATION])
     )
+    told = {
+        names.DEVICES: devices_of(release),
+        names.GANG_RANK: str(release.rank),
+        names.WORLD_SIZE: str(release.world_size),
+    }
     return [
         _test("/metadata/uid", release.pod_uid),
         _test(_note("/metadata"), str(release.attempt)),
         _test(f"{gate}/name", names.GATE),
         _add("/spec/nodeSelector", selector),
         pool,
-        _add(f"/metadata/annotations/{_escaped(names.DEVICES)}", devices_of(release)),
+        *(_add(f"/metadata/annotations/{_escaped(name)}", text) for name, text in told.items()),
         {"op": "remove", "path": gate},
     ]
 

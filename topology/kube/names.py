@@ -9,6 +9,8 @@ DEVICES = "muster.dev/devices"
 GPUS = "muster.dev/gpus"
 CHECKPOINT_AT = "muster.dev/checkpoint-at"  # of the last complete one; written by the node's side
 SAVED_SECONDS = "muster.dev/saved-seconds"  # of run time, by attempts before this one
+GANG_RANK = "muster.dev/rank"  # of a member among all of its gang, whatever its group
+WORLD_SIZE = "muster.dev/world-size"  # how many members the gang had when the gate was opened
 PLACEMENT_FAILED = "muster.dev/PlacementFailed"
 
 RACK = ("topology.kubernetes.io/rack", "muster.dev/rack")

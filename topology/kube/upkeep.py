@@ -13,6 +13,7 @@ from topology.kube.wire import APPLY_PATCH, ApiError, Obj, Request, Wire
 
 _PLURALS = {
     "Namespace": "namespaces",
+    "Service": "services",
     "ServiceAccount": "serviceaccounts",
     "ResourceQuota": "resourcequotas",
     "LimitRange": "limitranges",

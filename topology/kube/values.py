@@ -186,6 +186,15 @@ class GangKey:
         return f"{self.job}-{self.group}"
 
 
+@dataclass(frozen=True, slots=True)
+class GroupSize:
+    """A member group of a gang: how many members it has at least and at most."""
+
+    name: str
+    least: int
+    most: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
     """What one member group asks of the cluster: `members` equal pods, held at the gate.
@@ -194,6 +203,8 @@ class GangSpec:
     walltime_seconds: None for no limit; the cluster's own limit is a net some minutes above it.
     saved_seconds: run time that attempts before this one saved; the pods are told.
     priority_class: of the pods, which the cluster has; the cluster's default if it is not said.
+    groups: of the whole gang, this one among them; it is the only one if they are not said.
+    min_total: the least members of the whole gang, where that is more than its groups' together.
     """
 
     namespace: str
@@ -213,6 +224,8 @@ class GangSpec:
     grace_seconds: int = 30
     saved_seconds: int = 0
     priority_class: str = ""
+    groups: tuple[GroupSize, ...] = ()
+    min_total: int = 0
 
     @property
     def key(self) -> GangKey:
@@ -220,10 +233,44 @@ class GangSpec:
             namespace=self.namespace, job=self.job, group=self.group, attempt=self.attempt
         )
 
+    @property
+    def whole(self) -> tuple[GroupSize, ...]:
+        return self.groups or (GroupSize(self.group, self.members, self.members),)
+
+    @property
+    def least_members(self) -> int:
+        return max(self.min_total, sum(group.least for group in self.whole))
+
+    @property
+    def most_members(self) -> int:
+        return sum(group.most for group in self.whole)
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether a member may have others to find."""
+        return self.most_members > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RendezvousSpec:
+    """The names by which a gang's members find each other, as long as one of its Jobs is there.
+
+    owners: the uid of each of the gang's Jobs, by its name.
+    """
+
+    namespace: str
+    job: str  # public id
+    owners: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRelease:
-    """Open the gate of one pod, onto one node. devices: GPU indexes on that node."""
+    """Open the gate of one pod, onto one node.
+
+    devices: GPU indexes on that node. rank, world_size: the member's among all of the gang's, and
+    how many those are.
+    """
 
     namespace: str
     pod_name: str
@@ -231,6 +278,8 @@ class MemberRelease:
     node: str
     attempt: int
     devices: tuple[int, ...] = ()
+    rank: int = 0
+    world_size: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

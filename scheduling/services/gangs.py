@@ -1,0 +1,60 @@
+"""What the cluster is told that a job is: the gang of each of its groups, by job and rows."""
+
+from collections.abc import Mapping, Sequence
+
+from scheduling.models import Job, JobGroup
+from tenants.services.tenancy import namespace_of
+from topology.kube import names
+from topology.kube.values import GangKey, GangSpec, GroupSize, RendezvousSpec
+
+USUAL_GRACE = 30  # seconds to end in, for a job that does not say how long it needs
+
+
+def gangs_of(job: Job, groups: Sequence[JobGroup]) -> list[GangSpec]:
+    """The gang of each of `groups`, which are all that the job has."""
+    sizes = tuple(GroupSize(own.name, own.min_member, own.max_member) for own in groups)
+    return [_gang(job, group, sizes) for group in groups]
+
+
+def size_of(job: Job, group: JobGroup) -> int:
+    """How many members the group has in this attempt, without those that leave it."""
+    return group.members.filter(attempt=job.attempt, is_leaving=False).count()
+
+
+def key_of(job: Job, group: JobGroup, *, attempt: int | None = None) -> GangKey:
+    """Of the group's gang, in the job's present attempt or in another."""
+    return GangKey(
+        namespace=namespace_of(job.tenant),
+        job=job.public_id,
+        group=group.name,
+        attempt=job.attempt if attempt is None else attempt,
+    )
+
+
+def rendezvous_of(gang: GangSpec, owners: Mapping[str, str]) -> RendezvousSpec:
+    """The names of a gang's members. owners: the uid of each of its Jobs, by its name."""
+    return RendezvousSpec(namespace=gang.namespace, job=gang.job, owners=owners, labels=gang.labels)
+
+
+def _gang(job: Job, group: JobGroup, sizes: tuple[GroupSize, ...]) -> GangSpec:
+    return GangSpec(
+        namespace=namespace_of(job.tenant),
+        job=job.public_id,
+        group=group.name,
+        attempt=job.attempt,
+        members=size_of(job, group),
+        gpus_per_member=group.gpus_per_member,
+        cpu_milli=group.cpu_milli,
+        memory_mib=group.memory_mib,
+        image=job.image,
+        command=tuple(job.command),
+        environment=job.environment,
+        annotations=job.annotations,
+        labels={names.TENANT: job.tenant.slug},
+        walltime_seconds=job.walltime_seconds,
+        grace_seconds=USUAL_GRACE if job.grace_seconds is None else job.grace_seconds,
+        saved_seconds=job.saved_seconds,
+        priority_class=names.STANDBY if job.is_standby else names.MEMBERS,
+        groups=sizes,
+        min_total=job.min_total or 0,
+    )
