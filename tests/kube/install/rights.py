@@ -7,6 +7,7 @@ from dataclasses import replace
 from topology.kube.client import KubernetesWire
 
 NAMESPACE = "muster"
+MERGE = {"media_type": "application/merge-patch+json"}
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PATH = re.compile(
     r"/apis?/((?P<group>[^/]*\.[^/]*|batch|apps|policy)/)?v[^/]+"
@@ -86,3 +87,18 @@ class Account:
     @property
     def user(self):
         return f"system:serviceaccount:{NAMESPACE}:{self.name}"
+
+
+class Installation:
+    """What was applied, and the accounts that are there."""
+
+    def __init__(self, plane, found):
+        self.plane = plane
+        self.found = found
+        self.worker = Account(plane, "muster-worker")
+        self.watcher = Account(plane, "muster-watcher")
+
+
+def how(method):
+    """What a call of our API says besides its body."""
+    return MERGE if method == "PATCH" else {}

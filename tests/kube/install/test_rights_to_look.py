@@ -1,0 +1,60 @@
+"""The accounts of an installation that only looks: they see all, and change nothing."""
+
+import pytest
+
+from tests.kube.install.installed import installed
+from tests.kube.install.rights import Installation, Noting, granted, how
+from topology.kube.live import LiveGateway
+from topology.kube.values import TenancySpec
+from topology.kube.wire import ReadingWire
+
+pytestmark = pytest.mark.kube
+
+
+@pytest.fixture(scope="module")
+def read_only(control_plane, kustomize):
+    found = kustomize("read-only")
+    with installed(control_plane, found):
+        yield Installation(control_plane, found)
+
+
+def test_looking_needs_every_right_of_the_read_only_accounts_and_no_other(read_only):
+    wire = Noting(read_only.worker.kubeconfig)
+    gateway = LiveGateway(ReadingWire(wire))
+    spec = TenancySpec(tenant="rights", namespace="muster-rights", gpus=8)
+
+    drift = gateway.tenancy_drift(spec)
+
+    assert {each.fields for each in drift} == {()}  # nothing is there
+    assert len(gateway.missing_policies()) == 10
+    assert wire.needed == granted(read_only.found, "muster-worker")
+    assert granted(read_only.found, "muster-watcher") == {
+        (verb, what) for verb in ("list", "watch") for what in ("/nodes", "/pods", "batch/jobs")
+    }
+
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+# What the full set may and the read-only set may not.
+WRITES = {
+    "makes a Job": ("POST", JOBS, {"metadata": {"name": "a"}}),
+    "opens a Job": ("PATCH", f"{JOBS}/a", {"spec": {"suspend": False}}),
+    "removes a Job": ("DELETE", f"{JOBS}/a", None),
+    "opens a gate": ("PATCH", "/api/v1/namespaces/default/pods/a", {"spec": {}}),
+    "makes a namespace": ("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}}),
+    "labels a namespace": ("PATCH", "/api/v1/namespaces/default", {"metadata": {}}),
+    "makes a quota": ("POST", "/api/v1/namespaces/default/resourcequotas", {}),
+    "changes a network policy": (
+        "PATCH",
+        "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies/a",
+        {},
+    ),
+    "makes a class": ("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {}),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRITES.values(), ids=WRITES)
+def test_who_only_looks_changes_nothing(read_only, method, path, body):
+    asked = (method, path, body)
+
+    assert read_only.worker.api.ask(*asked, **how(method))[0] == 403
+    assert read_only.watcher.api.ask(*asked, **how(method))[0] == 403
