@@ -24,7 +24,7 @@ from scheduling.services.holding import LONGEST_WHY
 from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
 from tenants.services.tenancy import prepare_tenancy
 from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
-from topology.kube.values import MemberRelease, MemberSeen
+from topology.kube.values import GangKey, MemberRelease, MemberSeen
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ def _await_releases(
         .prefetch_related("devices__gpu")
     }
     for look in range(_LOOKS):
-        pods = {pod.rank: pod for pod in gateway.members(key_of(job, group)) if not pod.stopping}
+        pods = {pod.rank: pod for pod in _own(gateway, key_of(job, group)) if not pod.stopping}
         if pods.keys() >= members.keys():
             return [
                 _release(pod, members[rank], rank=first_rank + rank, size=size)
@@ -204,11 +204,23 @@ def remove(job_id: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> b
             if _where(member) not in there:
                 observation.note_gone(member)
         settling.settle(job.pk, at=clock())
+        _note_orphans(job, gateway)
         return not there
 
 
+def _note_orphans(job: Job, gateway: Gateway) -> None:
+    """Pods of ours that were left without their Job run on, and nobody may remove them but people.
+
+    They may have told their last long ago, when they were still in the ledger.
+    """
+    for group in job.groups.all():
+        for pod in gateway.members(key_of(job, group)):
+            if pod.by_hand:
+                observation.observe_if_stray(job.cluster, pod)
+
+
 def _to_remove(job_id: int) -> Job | None:
-    job = Job.objects.select_related("tenant").get(pk=job_id)
+    job = Job.objects.select_related("tenant", "cluster").get(pk=job_id)
     return job if job.state == JobState.STOPPING or job.state in FINAL else None
 
 
@@ -218,8 +230,13 @@ def _there(job: Job, members: list[Member], gateway: Gateway) -> set[tuple[int, 
     return {
         (group.pk, attempt, pod.rank)
         for group, attempt in gangs
-        for pod in gateway.members(key_of(job, group, attempt=attempt))
+        for pod in _own(gateway, key_of(job, group, attempt=attempt))
     }
+
+
+def _own(gateway: Gateway, key: GangKey) -> list[MemberSeen]:
+    """The attempt's pods, save those that somebody made by hand in their likeness."""
+    return [pod for pod in gateway.members(key) if not pod.by_hand]
 
 
 def _where(member: Member) -> tuple[int, int, int]:

@@ -17,23 +17,42 @@ from scheduling.services.one_by_one import one_by_one
 from scheduling.services.saved_work import note_checkpoint
 from scheduling.services.settling import settle
 from scheduling.states import ENDED_PHASES, PHASE_ORDER, MemberPhase
-from topology.kube.values import GroupSeen, ListBegun, Listed, MemberSeen
+from topology.kube.values import GroupSeen, ListBegun, Listed, MemberSeen, StraySeen
 from topology.models import Cluster
+from topology.services.foreign import observe_listed_labelled, observe_stray
+
+Report = MemberSeen | StraySeen | GroupSeen | ListBegun | Listed
 
 
-def observe(
-    cluster: Cluster, seen: MemberSeen | GroupSeen | ListBegun | Listed, *, at: datetime
-) -> None:
+def observe(cluster: Cluster, seen: Report, *, at: datetime) -> None:
     """Take note of one report. at: cluster clock, when it arrived."""
     match seen:
         case MemberSeen():
             _observe_one(_observe_member, cluster, seen, at=at)
+            observe_if_stray(cluster, seen)
+        case StraySeen():
+            observe_stray(cluster, seen)
         case GroupSeen():
             _observe_one(_observe_group, cluster, seen, at=at)
         case ListBegun(kind="members"):
             _forget_later_versions(cluster, seen)
         case Listed(kind="members"):
             _observe_absent(cluster, seen, at=at)
+            observe_listed_labelled(cluster, seen)
+
+
+def observe_if_stray(cluster: Cluster, seen: MemberSeen) -> None:
+    """A pod with our labels that is in no ledger takes its room from somebody: from all of us."""
+    if not seen.node:
+        return
+    use = None if seen.use is None or _is_in_ledger(cluster, seen) else seen.use
+    stray = StraySeen(node=seen.node, uid=seen.pod_uid, version=seen.version, use=use)
+    observe_stray(cluster, stray)
+
+
+def _is_in_ledger(cluster: Cluster, seen: MemberSeen) -> bool:
+    own = Member.objects.filter(job__cluster=cluster, job__public_id=seen.job)
+    return own.filter(pod_uid=seen.pod_uid).exclude(phase__in=ENDED_PHASES).exists()
 
 
 @transaction.atomic
@@ -50,6 +69,8 @@ def _observe_member(cluster: Cluster, seen: MemberSeen) -> int | None:
     """The job to settle, if the report told something new about one of its members."""
     member = _member_of(cluster, seen)
     if member is None or member.phase in ENDED_PHASES:
+        return None
+    if member.pod_uid != seen.pod_uid and seen.by_hand:
         return None
     if member.pod_uid not in {"", seen.pod_uid}:
         return _replaced(member, seen)

@@ -38,7 +38,7 @@ def take_knowing(
         flavors=(*(flavor.name for flavor in rows.flavors), NO_FLAVOR),
         **rows.hardware.parts,
         **promises.closing_times(rows, at),
-        **holding.room(rows.holders, rows.hardware.parts),
+        **holding.room(rows.holders, rows.hardware),
         tenant_ids=tuple(tenant.pk for tenant in rows.tenants),
         tenant_names=tuple(tenant.slug for tenant in rows.tenants),
         tenant_strict=[tenant.is_strict for tenant in rows.tenants],

@@ -8,10 +8,11 @@ import numpy as np
 from django.contrib.postgres.aggregates import BitXor
 from django.db.models import Count, QuerySet
 
-from scheduling.engine.arrays import frozen, frozen_flags
+from scheduling.engine.arrays import IntArray, frozen, frozen_flags
 from scheduling.engine.jobs import Level
 from scheduling.snapshots.known import Fingerprint, Kept, Known
 from topology.models import Cluster, Gpu, Node, ResourceFlavor
+from topology.models.node import foreign_schedulers, foreign_uses, repels
 
 
 class NodeRow(NamedTuple):
@@ -24,6 +25,9 @@ class NodeRow(NamedTuple):
     memory_mib: int
     is_cordoned: bool
     is_ready: bool
+    taints: list[dict[str, str]]
+    others: list[dict[str, Any]]
+    strays: dict[str, dict[str, Any]]
     rack__name: str | None
     fabric__name: str | None
     nvlink_domain__name: str | None
@@ -47,11 +51,15 @@ class Hardware:
     """The present nodes in name order and their devices. parts: of a snapshot, by name.
 
     node_at, gpu_at: where each stands in the arrays, by its key in the database.
+    foreign: (2, N) CPU and memory that work which is not ours takes of each node.
+    foreign_gpus: (N,) how many of its devices; which of them, nobody tells us.
     """
 
     parts: Mapping[str, Any]
     node_at: Mapping[int, int]
     gpu_at: Mapping[int, int]
+    foreign: IntArray
+    foreign_gpus: IntArray
 
 
 def read_hardware(cluster: Cluster, flavors: list[ResourceFlavor], known: Known) -> Hardware:
@@ -92,7 +100,27 @@ def _hardware(
     parts = _nodes(nodes, flavor_at) | _gpus(gpus, node_at) | _domains(nodes)
     if before is not None:
         parts = {name: _same_or(part, before.parts[name]) for name, part in parts.items()}
-    return Hardware(parts, node_at, {gpu.id: index for index, gpu in enumerate(gpus)})
+    gpu_at = {gpu.id: index for index, gpu in enumerate(gpus)}
+    return Hardware(parts, node_at, gpu_at, *_foreign(nodes))
+
+
+def _foreign(nodes: list[NodeRow]) -> tuple[IntArray, IntArray]:
+    """What is taken of each node by work that is not ours: (2, N) CPU and memory; (N,) GPUs."""
+    uses = [list(foreign_uses(node.others, node.strays)) for node in nodes]
+    cpu, memory, gpus = (
+        [sum(use[amount] for use in own) for own in uses]
+        for amount in ("cpu_milli", "memory_mib", "gpus")
+    )
+    return frozen([cpu, memory], (2, len(nodes)), "foreign"), frozen(
+        gpus, (len(nodes),), "foreign_gpus"
+    )
+
+
+def _is_open(node: NodeRow) -> bool:
+    """Whether it takes new members: not if others hand out its GPUs, since both would."""
+    if node.is_cordoned or not node.is_ready or repels(node.taints):
+        return False
+    return not foreign_schedulers(foreign_uses(node.others, node.strays))
 
 
 def _same_or(new: Any, old: Any) -> Any:
@@ -106,7 +134,7 @@ def _nodes(nodes: list[NodeRow], flavor_at: Mapping[int | None, int]) -> dict[st
     capacity = [[node.cpu_milli for node in nodes], [node.memory_mib for node in nodes]]
     # The last flavor is that of nodes which have none.
     flavors = [flavor_at.get(node.flavor_id, len(flavor_at)) for node in nodes]
-    is_open = [node.is_ready and not node.is_cordoned for node in nodes]
+    is_open = [_is_open(node) for node in nodes]
     return {
         "node_ids": tuple(node.id for node in nodes),
         "node_names": tuple(node.name for node in nodes),

@@ -11,6 +11,7 @@ from scheduling.engine.arrays import IntArray
 from scheduling.engine.snapshot import PARTS_PER_GPU
 from scheduling.models import Job, Member, Placement
 from scheduling.snapshots.columns import JOB_COLUMNS, PLACE_COLUMNS, job_rows, place_rows
+from scheduling.snapshots.hardware import Hardware
 from scheduling.snapshots.jobs import Holder, Positions, running
 from scheduling.snapshots.known import Kept, fingerprints, of_jobs, unknown
 from scheduling.snapshots.times import seconds
@@ -66,24 +67,39 @@ def _ending(cluster: Cluster) -> set[int]:
     return set(ended.values_list("job_id", flat=True))
 
 
-def room(holders: Sequence[Holder], hardware: Mapping[str, Any]) -> dict[str, IntArray]:
+def room(holders: Sequence[Holder], hardware: Hardware) -> dict[str, IntArray]:
     """What is free of nodes and devices, and what of the nodes is on its way back."""
-    capacity = hardware["capacity"]
+    capacity = hardware.parts["capacity"]
     used, releasing = np.zeros_like(capacity), np.zeros_like(capacity)
     taken = [room for holder in holders for room in holder.room]
     node, cpu_milli, memory_mib, is_leaving = np.array(taken, dtype=np.int64).reshape(-1, 4).T
     for row, amounts in enumerate((cpu_milli, memory_mib)):
         np.add.at(used[row], node, amounts)
         np.add.at(releasing[row], node, amounts * is_leaving)
-    milli = np.full(len(hardware["gpu_ids"]), WHOLE_GPU_MILLI)
+    milli = np.full(len(hardware.parts["gpu_ids"]), WHOLE_GPU_MILLI)
     devices = [gpu for holder in holders for member in holder.job.members for gpu in member.gpus]
     milli[np.array(devices, dtype=np.int64)] = 0
+    milli[_taken_by_others(milli, hardware)] = 0
     return {
         # A node whose room shrank under its jobs has none left, not less than none.
-        "free": np.maximum(capacity - used, 0),
+        "free": np.maximum(capacity - used - hardware.foreign, 0),
         "releasing": releasing,
         "gpu_free_milli": milli,
     }
+
+
+def _taken_by_others(milli: IntArray, hardware: Hardware) -> list[int]:
+    """Devices that work which is not ours is taken to hold: of the free ones the last of each node.
+
+    milli: (G,) thousandths that no job holds. Which devices it does hold only its node knows.
+    """
+    parts, taken = hardware.parts, []
+    is_free = (milli > 0) & parts["gpu_open"]
+    for node in np.flatnonzero(hardware.foreign_gpus):
+        first, last = np.searchsorted(parts["gpu_node"], [node, node + 1])
+        free = first + np.flatnonzero(is_free[first:last])
+        taken += free[max(0, len(free) - hardware.foreign_gpus[node]) :].tolist()
+    return taken
 
 
 def usage(

@@ -6,7 +6,15 @@ from datetime import UTC, datetime
 import pytest
 
 from topology.kube import parse
-from topology.kube.values import ClockSeen, GpuSeen, GroupSeen, MemberSeen, NodeSeen
+from topology.kube.values import (
+    ClockSeen,
+    GpuSeen,
+    GroupSeen,
+    MemberSeen,
+    NodeSeen,
+    StraySeen,
+    Use,
+)
 
 T0 = datetime(2026, 1, 5, 8, 0, 0, tzinfo=UTC)
 
@@ -47,6 +55,7 @@ def pod(*, status=None, notes=None, **spec):
                 "batch.kubernetes.io/job-completion-index": "1",
             }
             | (notes or {}),
+            "ownerReferences": [{"kind": "Job", "name": "j-abc-main", "controller": True}],
         },
         "spec": spec,
         "status": {"phase": "Pending"} | (status or {}),
@@ -207,6 +216,7 @@ def test_only_taints_that_keep_our_members_away_are_told():
     )
 
 
+NO_GPU = Use(name="muster-nlp/j-abc-main-1-xyz")
 OUR_GATE, THEIR_GATE = {"name": "muster.dev/gate"}, {"name": "kueue.x-k8s.io/topology"}
 
 
@@ -225,15 +235,38 @@ OUR_GATE, THEIR_GATE = {"name": "muster.dev/gate"}, {"name": "kueue.x-k8s.io/top
             {"phase": "binding", "foreign_gates": ("kueue.x-k8s.io/topology",)},
         ),
         ({}, "Pending", {"phase": "binding"}),
-        ({"nodeName": "n1"}, "Pending", {"phase": "bound", "node": "n1"}),
-        ({"nodeName": "n1"}, "Running", {"phase": "running", "node": "n1"}),
-        ({"nodeName": "n1"}, "Unknown", {"phase": "running", "node": "n1"}),
+        ({"nodeName": "n1"}, "Pending", {"phase": "bound", "node": "n1", "use": NO_GPU}),
+        ({"nodeName": "n1"}, "Running", {"phase": "running", "node": "n1", "use": NO_GPU}),
+        ({"nodeName": "n1"}, "Unknown", {"phase": "running", "node": "n1", "use": NO_GPU}),
         ({"nodeName": "n1"}, "Succeeded", {"phase": "succeeded", "node": "n1"}),
         ({"nodeName": "n1"}, "Failed", {"phase": "failed", "node": "n1"}),
     ],
 )
 def test_the_phase_of_a_member(spec, phase, expected):
     assert parse.member_seen(pod(status={"phase": phase}, **spec)) == member(**expected)
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [None, [{"kind": "ReplicaSet", "controller": True}], [{"kind": "Job", "controller": False}]],
+)
+def test_what_no_job_has_made_was_made_by_hand(owners):
+    likeness = pod()
+    likeness["metadata"]["ownerReferences"] = owners
+
+    assert parse.member_seen(likeness) == member(phase="binding", by_hand=True)
+
+
+def test_a_pod_with_our_label_and_no_rank_is_a_stray():
+    stray = pod(nodeName="n1")
+    stray["metadata"]["annotations"] = {}
+
+    seen = [parse.labelled_seen(stray, gone=gone) for gone in (False, True)]
+
+    assert seen == [
+        StraySeen(node="n1", uid="p-1", version=7, use=NO_GPU),
+        StraySeen(node="n1", uid="p-1", version=7),
+    ]
 
 
 @pytest.mark.parametrize(("phase", "expected"), [("Running", "gone"), ("Succeeded", "succeeded")])
@@ -392,7 +425,9 @@ def test_a_pod_told_to_end_is_stopping():
     leaving = pod(nodeName="n1", status={"phase": "Running"})
     leaving["metadata"]["deletionTimestamp"] = "2026-01-05T08:00:00Z"
 
-    assert parse.member_seen(leaving) == member(phase="running", node="n1", stopping=True)
+    assert parse.member_seen(leaving) == member(
+        phase="running", node="n1", stopping=True, use=NO_GPU
+    )
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,19 @@ def test_another_clusters_rows_are_not_in_it(world):
     assert int(snapshot.quotas.usage.sum()) == 0
 
 
+TAINT = {"key": "team", "value": "storage", "effect": "NoSchedule"}
+FOREIGN = {"name": "lab/train", "gpus": 3, "cpu_milli": 1_000, "memory_mib": 64, "scheduler": ""}
+
+
 @pytest.mark.parametrize(
     "change",
-    [{"is_cordoned": True}, {"is_ready": False}],
-    ids=["cordoned", "not ready"],
+    [
+        {"is_cordoned": True},
+        {"is_ready": False},
+        {"taints": [TAINT]},
+        {"others": [FOREIGN | {"scheduler": "volcano"}]},
+    ],
+    ids=["cordoned", "not ready", "tainted", "of another scheduler"],
 )
 def test_a_node_that_takes_nobody_is_closed(world, change):
     Node.objects.filter(pk=Node.objects.order_by("name").first().pk).update(**change)
@@ -89,6 +98,30 @@ def test_a_node_that_takes_nobody_is_closed(world, change):
     snapshot = take(world.cluster, at=T0)
 
     assert snapshot.node_open.tolist() == [False, True]
+
+
+def test_what_is_not_ours_takes_of_its_node_and_holds_devices_that_no_job_does(world):
+    world.started(members=1, gpus=4)
+    first = Node.objects.order_by("name").first()
+    first.others, first.strays = [FOREIGN], {"u-1": FOREIGN | {"gpus": 0}}
+    first.save()
+
+    snapshot = take(world.cluster, at=T0)
+
+    assert snapshot.gpu_free_milli.tolist() == [0] * 4 + [1000] + [0] * 3 + [1000] * 8
+    assert (snapshot.capacity - snapshot.free).tolist() == [[2_000, 0], [128, 0]]
+    assert snapshot.gpu_open.all()
+
+
+def test_what_is_not_ours_holds_no_more_devices_than_there_are(world):
+    Gpu.objects.filter(node__name=Node.objects.order_by("name").first().name, index=7).update(
+        is_healthy=False
+    )
+    Node.objects.update(others=[FOREIGN | {"gpus": 7}], strays={"u-1": FOREIGN | {"gpus": 5}})
+
+    snapshot = take(world.cluster, at=T0)
+
+    assert snapshot.gpu_free_milli.tolist() == [0] * 7 + [1000] + [0] * 8
 
 
 def test_a_node_that_went_away_is_not_in_it_and_its_jobs_use_no_quota(world):

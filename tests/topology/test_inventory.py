@@ -77,6 +77,8 @@ def test_a_node_is_written_down_with_all_that_it_has():
         "is_cordoned": False,
         "is_ready": True,
         "taints": [{"key": "team", "value": "storage", "effect": "NoSchedule"}],
+        "others": [],
+        "strays": {},
         "seen_version": 10,
         "seen_at": T0,
         "gone_at": None,

@@ -122,7 +122,7 @@ class Gateway(Protocol):
         """Every gang of ours that the cluster has."""
 
     def members(self, key: GangKey | None = None) -> tuple[MemberSeen, ...]:
-        """Every pod of ours that the cluster has, or those of one attempt."""
+        """Every pod that bears our labels, or those of one attempt; see MemberSeen.by_hand."""
 
     def nodes(self) -> tuple[NodeSeen, ...]:
         """Every node."""

@@ -115,7 +115,8 @@ class LiveGateway:
         self._patch(_job_path(key), manifest.resized(key.attempt, members), of=key)
 
     def gated_members(self, key: GangKey) -> tuple[MemberSeen, ...]:
-        waiting = [m for m in self.members(key) if m.phase == "gated" and not m.stopping]
+        own = [member for member in self.members(key) if not member.by_hand]
+        waiting = [member for member in own if member.phase == "gated" and not member.stopping]
         return tuple(sorted(waiting, key=lambda member: (member.rank, member.pod_uid)))
 
     def release(self, release: MemberRelease) -> None:

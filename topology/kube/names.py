@@ -31,6 +31,8 @@ NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unrea
 DISRUPTED = "DisruptionTarget"  # evicted, preempted, or its node is lost
 CORDONED = "node.kubernetes.io/unschedulable"
 
+USUAL_SCHEDULER = "default-scheduler"  # which places our members too
+
 MAIN = "main"  # the container that a member is
 
 # What people meet in a cluster: a tenant's namespace, and how it is kept.

@@ -8,7 +8,8 @@ from typing import Any
 from topology.catalog.gpus import find_model
 from topology.catalog.mig import find_layout
 from topology.kube import names, quantities
-from topology.kube.values import ClockSeen, GpuSeen, GroupSeen, MemberSeen, NodeSeen
+from topology.kube.usage import use_of
+from topology.kube.values import ClockSeen, GpuSeen, GroupSeen, MemberSeen, NodeSeen, StraySeen
 from topology.kube.wire import Obj
 
 _TOLERATED = frozenset({names.POOL, names.GPU})
@@ -111,7 +112,23 @@ def member_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | None:
         message=_message(status, main)[:_MESSAGE_LENGTH],
         stopping=bool(meta.get("deletionTimestamp")),
         foreign_gates=tuple(gate for gate in gates if gate != names.GATE),
+        by_hand=not any(_is_job(owner) for owner in meta.get("ownerReferences") or []),
+        use=use_of(obj, gone=gone),
     )
+
+
+def labelled_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | StraySeen:
+    """A pod that bears our label: one of ours, or a stray."""
+    return member_seen(obj, gone=gone) or StraySeen(
+        node=obj["spec"].get("nodeName") or "",
+        uid=obj["metadata"]["uid"],
+        version=version_of(obj),
+        use=use_of(obj, gone=gone),
+    )
+
+
+def _is_job(owner: Obj) -> bool:
+    return owner.get("kind") == "Job" and bool(owner.get("controller"))
 
 
 def group_seen(obj: Obj, *, gone: bool = False) -> GroupSeen | None:

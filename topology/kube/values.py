@@ -52,6 +52,42 @@ class NodeSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What pods that are not ours take of a node, and whose they are.
+
+    name: "namespace/pod", or empty for all those together that ask for no GPU.
+    scheduler: who placed it; empty for the cluster's own.
+    """
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    gpus: int = 0
+    name: str = ""
+    scheduler: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OthersSeen:
+    """All that pods without our label take of one node at this moment."""
+
+    node: str
+    uses: tuple[Use, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StraySeen:
+    """A pod that bears our label and is no member of any gang, such as one made by hand.
+
+    use: None while it takes nothing: not on a node yet, ended, or gone.
+    """
+
+    node: str
+    uid: str
+    version: int
+    use: Use | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSeen:
     """One pod of a gang.
 
@@ -59,6 +95,8 @@ class MemberSeen:
     checkpoint_at: when its last complete checkpoint was taken, as far as it says.
     stopping: told to end, still there.
     foreign_gates: gates of others that hold it, which we leave alone.
+    by_hand: it bears our labels, and no Job of a gang has made it.
+    use: what it takes of its node; None while it takes nothing.
     """
 
     namespace: str
@@ -79,6 +117,8 @@ class MemberSeen:
     message: str = ""
     stopping: bool = False
     foreign_gates: tuple[str, ...] = ()
+    by_hand: bool = False
+    use: Use | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +161,9 @@ class ListBegun:
 class Listed:
     """All that is there of one kind: what is known to us and not in `keys` has gone.
 
-    kind: "nodes", "members" or "groups".
-    keys: node names; pod uids; (public id, group) as "j-7k3m2q/main".
+    kind: "nodes", "members", "groups" or "others".
+    keys: node names; pod uids; (public id, group) as "j-7k3m2q/main"; for others, names of the
+    nodes that they take something of.
     version: things newer than this may be missing from `keys` and be there all the same.
     """
 
@@ -146,7 +187,7 @@ class ClockSeen:
     slack: timedelta = timedelta(0)
 
 
-Seen = NodeSeen | MemberSeen | GroupSeen | ListBegun | Listed | ClockSeen
+Seen = NodeSeen | MemberSeen | StraySeen | GroupSeen | OthersSeen | ListBegun | Listed | ClockSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,8 @@ A watch that ends without a word goes on from the last version seen. A version t
 longer has, or a cluster that was out of reach (and may have come back as another), means a new
 list: `ListBegun` says which version it is of, then come all the things, then `Listed` says what is
 there, so that the rest can be taken for gone.
+
+Pods that are not ours are told node by node, as what they take of it all together.
 """
 
 import json
@@ -22,10 +24,21 @@ from types import TracebackType
 from typing import Any, Self
 
 from portal.core.errors import ClusterAway
-from topology.kube import names, parse
+from topology.kube import names, parse, usage
 from topology.kube.mailbox import Mailbox
-from topology.kube.values import ClockSeen, ListBegun, Listed, Seen
-from topology.kube.wire import GONE, ApiError, Backoff, Obj, Request, Stream, Wire, pages
+from topology.kube.others import Others
+from topology.kube.values import ClockSeen, ListBegun, Listed, NodeSeen, Seen
+from topology.kube.wire import (
+    GONE,
+    ApiError,
+    Backoff,
+    Obj,
+    Request,
+    Stream,
+    Wire,
+    pages,
+    selectors,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -40,18 +53,27 @@ _TURN_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What is followed: `read` makes the value of an object, or None of one that is not ours."""
+    """What is followed: `read` makes the value of an object, or None of one that is not ours.
+
+    selector, fields: of labels and of fields, as the API has them; empty for all.
+    read: None where objects are not told one by one.
+    """
 
     name: str
     path: str
     selector: str
-    read: Callable[..., Seen | None]
+    fields: str = ""
+    read: Callable[..., Seen | None] | None
     key: Callable[[Obj], str]
 
 
 def _group_key(job: Obj) -> str:
     labels = job["metadata"].get("labels") or {}
     return f"{labels.get(names.JOB)}/{labels.get(names.GROUP)}"
+
+
+def _uid(pod: Obj) -> str:
+    return str(pod["metadata"]["uid"])
 
 
 NODES = Kind(
@@ -65,8 +87,8 @@ MEMBERS = Kind(
     name="members",
     path="/api/v1/pods",
     selector=names.JOB,
-    read=parse.member_seen,
-    key=lambda pod: str(pod["metadata"]["uid"]),
+    read=parse.labelled_seen,
+    key=_uid,
 )
 GROUPS = Kind(
     name="groups",
@@ -74,6 +96,14 @@ GROUPS = Kind(
     selector=names.JOB,
     read=parse.group_seen,
     key=_group_key,
+)
+OTHERS = Kind(
+    name="others",
+    path=MEMBERS.path,
+    selector=f"!{names.JOB}",
+    fields=usage.TAKING,
+    read=None,
+    key=_uid,
 )
 
 
@@ -104,9 +134,13 @@ class ClusterWatch:
         self._mailbox = Mailbox(MAILBOX_LENGTH)
         self._streams: set[Stream] = set()
         self._clock_read = threading.Event()  # times of the cluster mean little before
+        self._others = Others()
+        self._knows_others = False  # all of them: before, a node would seem to have more room
+        self._told_nodes: set[str] = set()
+        self._order = threading.Lock()  # of what is told of a node and of the others on it
         self._threads = [
             threading.Thread(target=self._follow, args=(kind,), name=kind.name, daemon=True)
-            for kind in (NODES, GROUPS, MEMBERS)
+            for kind in (NODES, GROUPS, MEMBERS, OTHERS)
         ]
         self._threads.append(threading.Thread(target=self._pulse, name="pulse", daemon=True))
 
@@ -168,8 +202,9 @@ class ClusterWatch:
 
     def _list(self, wire: Wire, kind: Kind) -> int:
         """Put all there is, and say where it begins and ends; the version that the list is of."""
-        keys, version = set(), -1
-        for page in pages(wire, kind.path, selector=kind.selector):
+        keys: set[str] = set()
+        version = -1
+        for page in pages(wire, kind.path, selector=kind.selector, fields=kind.fields):
             if version < 0:
                 begun = ListBegun(kind=kind.name, version=parse.version_of(page))
                 self._put(("begun", kind.name), begun, last=True)
@@ -177,7 +212,8 @@ class ClusterWatch:
             for obj in page["items"]:
                 keys.add(kind.key(obj))
                 self._read(kind, obj, gone=False)
-        listed = Listed(kind=kind.name, keys=frozenset(keys), version=version)
+        there = frozenset(keys) if kind.read else self._tell_others(keys)
+        listed = Listed(kind=kind.name, keys=there, version=version)
         self._put(("listed", kind.name), listed, last=True)
         logger.info("%s: %d %s as of version %d", self._name, len(keys), kind.name, version)
         return version
@@ -229,13 +265,44 @@ class ClusterWatch:
 
     def _read(self, kind: Kind, obj: Obj, *, gone: bool) -> None:
         try:
-            seen = kind.read(obj, gone=gone)
+            seen = kind.read(obj, gone=gone) if kind.read else self._note_other(obj, gone=gone)
         except (ArithmeticError, KeyError, TypeError, ValueError):
             name = obj.get("metadata", {}).get("name")
             logger.exception("%s: %s %s is not understood", self._name, kind.name, name)
             return
         if seen is not None:
             self._put((kind.name, kind.key(obj)), seen)
+        if isinstance(seen, NodeSeen):
+            self._tell_others_on(seen)
+
+    def _note_other(self, pod: Obj, *, gone: bool) -> None:
+        with self._order:
+            node = self._others.note(pod, gone=gone)
+            if self._knows_others:
+                self._put_others(node)
+
+    def _tell_others(self, uids: set[str]) -> frozenset[str]:
+        """Put what is taken of each node, now that all is known; the nodes."""
+        with self._order:
+            self._others.keep(uids)
+            self._knows_others = True
+            nodes = self._others.nodes()
+            for node in sorted(nodes):
+                self._put_others(node)
+        return nodes
+
+    def _tell_others_on(self, node: NodeSeen) -> None:
+        """Put what is taken of a node that is new: it may have been told before the node was."""
+        with self._order:
+            if node.gone:
+                self._told_nodes.discard(node.name)
+            elif node.name not in self._told_nodes:
+                self._told_nodes.add(node.name)
+                if self._knows_others and node.name in self._others.nodes():
+                    self._put_others(node.name)
+
+    def _put_others(self, node: str) -> None:
+        self._put(("others", node), self._others.seen(node), last=True)
 
     def _put(self, about: Hashable, seen: Seen, *, last: bool = False) -> None:
         while not self._ended.is_set():
@@ -282,5 +349,5 @@ def _watch_request(kind: Kind, version: int) -> Request:
         "allowWatchBookmarks": "true",
         "timeoutSeconds": str(WATCH_SECONDS),
     }
-    selector = {"labelSelector": kind.selector} if kind.selector else {}
-    return Request(method="GET", path=kind.path, query=query | selector)
+    query |= selectors(kind.selector, kind.fields)
+    return Request(method="GET", path=kind.path, query=query)

@@ -77,15 +77,24 @@ class ReadingWire:
         return self._wire.follow(request, quiet_seconds=quiet_seconds)
 
 
-def pages(wire: Wire, path: str, *, selector: str = "") -> Iterator[Obj]:
-    """The pages of a list, all of one instant. ApiError 410 when that is too long ago to go on."""
-    query = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+def pages(wire: Wire, path: str, *, selector: str = "", fields: str = "") -> Iterator[Obj]:
+    """The pages of a list, all of one instant. ApiError 410 when that is too long ago to go on.
+
+    selector, fields: of labels and of fields, as the API has them; empty for all.
+    """
+    query = {"limit": str(PAGE)} | selectors(selector, fields)
     page = wire.ask(Request(method="GET", path=path, query=query))
     yield page
     while further := page["metadata"].get("continue"):
         request = Request(method="GET", path=path, query={**query, "continue": further})
         page = wire.ask(request)
         yield page
+
+
+def selectors(labels: str, fields: str) -> dict[str, str]:
+    """The part of a query that says which objects are meant."""
+    said = {"labelSelector": labels, "fieldSelector": fields}
+    return {name: text for name, text in said.items() if text}
 
 
 class Backoff:

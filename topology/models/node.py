@@ -1,7 +1,13 @@
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 
 from topology.querysets import NodeQuerySet
+
+REPELLING = frozenset({"NoSchedule", "NoExecute"})
 
 
 class Node(models.Model):
@@ -36,6 +42,10 @@ class Node(models.Model):
     is_cordoned = models.BooleanField(default=False)
     is_ready = models.BooleanField(default=True)
     taints = models.JSONField(default=list, blank=True)  # [{key, value, effect}], foreign ones
+    # What work that is not ours takes: [{name, gpus, cpu_milli, memory_mib, scheduler}], by its
+    # cluster's word; and that which bears our label and is in no ledger, by uid.
+    others = models.JSONField(default=list, blank=True)
+    strays = models.JSONField(default=dict, blank=True)
     seen_version = models.BigIntegerField(default=0)  # resourceVersion of the last report used
     seen_at = models.DateTimeField(null=True, blank=True)  # wall clock
     gone_at = models.DateTimeField(null=True, blank=True)  # wall clock; no longer in the cluster
@@ -61,4 +71,41 @@ class Node(models.Model):
     @property
     def is_open(self) -> bool:
         """Whether it may take new members now."""
-        return self.is_ready and not self.is_cordoned and self.gone_at is None
+        is_closed = self.is_cordoned or self.repels or self.foreign_schedulers
+        return self.is_ready and not is_closed and self.gone_at is None
+
+    @property
+    def repels(self) -> bool:
+        """Whether it keeps our members away by a taint of others."""
+        return repels(self.taints)
+
+    @property
+    def foreign(self) -> list[Mapping[str, Any]]:
+        """What takes of it and is not ours; those with GPUs are named."""
+        return list(foreign_uses(self.others, self.strays))
+
+    @property
+    def foreign_gpus(self) -> int:
+        return sum(use["gpus"] for use in self.foreign)
+
+    @property
+    def foreign_schedulers(self) -> list[str]:
+        """Who else hands out its GPUs: then we do not."""
+        return foreign_schedulers(self.foreign)
+
+
+Uses = Iterable[Mapping[str, Any]]
+
+
+def repels(taints: Iterable[Mapping[str, str]]) -> bool:
+    """Whether one of `taints` keeps new members away."""
+    return any(taint["effect"] in REPELLING for taint in taints)
+
+
+def foreign_uses(others: Uses, strays: Mapping[str, Mapping[str, Any]]) -> Uses:
+    return chain(others, strays.values())
+
+
+def foreign_schedulers(uses: Uses) -> list[str]:
+    """Schedulers that are not the cluster's own and have given GPUs to one of `uses`."""
+    return sorted({use["scheduler"] for use in uses if use["scheduler"] and use["gpus"]})

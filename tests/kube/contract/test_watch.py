@@ -3,7 +3,16 @@
 from collections import Counter
 
 from tests.kube.polling import eventually
-from topology.kube.values import GroupSeen, ListBegun, Listed, MemberSeen, NodeSeen
+from topology.kube.values import (
+    GroupSeen,
+    ListBegun,
+    Listed,
+    MemberSeen,
+    NodeSeen,
+    OthersSeen,
+    StraySeen,
+    Use,
+)
 
 PHASES = ("gated", "binding", "bound", "running", "succeeded")
 
@@ -13,7 +22,7 @@ def listed(heard):
 
 
 def everything_listed(heard):
-    return len(listed(heard)) == 3
+    return len(listed(heard)) == 4
 
 
 def phases(heard, rank):
@@ -39,6 +48,7 @@ def test_what_is_there_is_told_before_it_is_said_to_be_all(cluster_api):
         "nodes": frozenset(cluster_api.nodes),
         "members": frozenset(member.pod_uid for member in members),
         "groups": frozenset({f"{spec.job}/main"}),
+        "others": frozenset(),
     }
     about_nodes = [seen for seen in heard if getattr(seen, "kind", "nodes") == "nodes"]
     told = [type(seen) for seen in about_nodes if isinstance(seen, ListBegun | NodeSeen | Listed)]
@@ -79,6 +89,48 @@ def test_a_pod_and_a_gang_that_go_are_told_gone(cluster_api):
         eventually(lambda: any(g.gone for g in heard if isinstance(g, GroupSeen)))
 
     assert phases(heard, 0) == phases(heard, 1) == ["gated", "gone"]
+
+
+def theirs(name, *, node, gpus="2", **metadata):
+    """A pod of somebody else's, which an administrator put straight on its node."""
+    resources = {"limits": {"nvidia.com/gpu": gpus}, "requests": {"cpu": "250m"}}
+    container = {"name": "main", "image": "busybox:1", "resources": resources}
+    metadata = {"name": name, **metadata}
+    return {"metadata": metadata, "spec": {"nodeName": node, "containers": [container]}}
+
+
+def others(heard, node):
+    """What was told of others on a node, in the order told, each once."""
+    told = [seen.uses for seen in heard if isinstance(seen, OthersSeen) and seen.node == node]
+    return list(dict.fromkeys(told))
+
+
+def test_what_is_not_ours_is_told_by_its_node_from_the_first_list_to_its_end(cluster_api):
+    node, kube = cluster_api.nodes[0], cluster_api.kube
+    kube.create(kube.pods, theirs("a", node=node))
+    use = Use(name=f"{cluster_api.namespace}/a", gpus=2, cpu_milli=250)
+
+    with cluster_api.watching() as heard:
+        eventually(lambda: everything_listed(heard))
+        kube.delete(f"{kube.pods}/a", gracePeriodSeconds="0")
+        eventually(lambda: others(heard, node)[-1] == ())
+
+    assert others(heard, node) == [(use,), ()]
+    assert listed(heard)["others"].keys == {node}
+
+
+def test_what_bears_our_label_and_is_no_member_is_told_as_a_stray(cluster_api):
+    node, kube = cluster_api.nodes[0], cluster_api.kube
+    stray = theirs("a", node=node, labels={"muster.dev/job": "j-gone"})
+
+    with cluster_api.watching() as heard:
+        eventually(lambda: everything_listed(heard))
+        kube.create(kube.pods, stray)
+        kube.delete(f"{kube.pods}/a", gracePeriodSeconds="0")
+        eventually(lambda: [s for s in heard if isinstance(s, StraySeen) and s.use is None])
+
+    assert {seen.node for seen in heard if isinstance(seen, StraySeen)} == {node}
+    assert others(heard, node) == []
 
 
 def test_a_long_list_comes_in_pages(cluster_api, monkeypatch):
