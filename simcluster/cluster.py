@@ -6,6 +6,14 @@ from simcluster.errors import ApiError
 from simcluster.faults import Faults
 from simcluster.fleet import NodeSpec, node_object
 from simcluster.gc import GarbageCollector
+from simcluster.gpu_operator import (
+    MIG_CONFIG_MAP,
+    MIG_FILE,
+    MIG_KEY,
+    NAMESPACE,
+    PLUGIN_CONFIG_MAP,
+    GpuOperator,
+)
 from simcluster.jobs import JobController
 from simcluster.kubelet import Kubelets
 from simcluster.nodes import NodeController
@@ -57,7 +65,10 @@ class Cluster:
         kubelets = Kubelets(self.world, scheduler)
         self.nodes = nodes = NodeController(self.world, kubelets)
         jobs = JobController(self.world, self.api.writer.create_quietly)
-        self.faults = Faults(self.world, self.api.watches, nodes=nodes, kubelets=kubelets)
+        gpus = GpuOperator(self.world, nodes)
+        self.faults = Faults(
+            self.world, self.api.watches, nodes=nodes, kubelets=kubelets, gpus=gpus
+        )
         self.world.controllers += [
             NamespaceController(self.world),
             GarbageCollector(self.world),
@@ -65,6 +76,7 @@ class Cluster:
             scheduler,
             kubelets,
             nodes,
+            gpus,
         ]
 
     def resume(self) -> None:
@@ -78,17 +90,26 @@ class Cluster:
 
     def found(self, specs: list[NodeSpec]) -> None:
         """Make the namespaces and nodes that are not there yet."""
-        for name in _BORN_WITH:
+        for name in (*_BORN_WITH, NAMESPACE):
             self._make(NAMESPACES, {"metadata": {"name": name}})
+        self._make_config(MIG_CONFIG_MAP, {MIG_KEY: MIG_FILE})
+        self._make_config(
+            PLUGIN_CONFIG_MAP, {"default": "version: v1\nflags: {migStrategy: mixed}\n"}
+        )
         tainted = self.world.options.tainted
         for number, spec in enumerate(specs):
             node = node_object(spec, self.world.clock, number=number, tainted=tainted)
             self._make(NODES, node)
         self.world.settle()
 
-    def _make(self, resource: Resource, obj: Obj) -> None:
+    def _make_config(self, name: str, data: dict[str, str]) -> None:
+        obj = {"metadata": {"name": name, "namespace": NAMESPACE}, "data": data}
+        self._make(CONFIGMAPS, obj, namespace=NAMESPACE)
+
+    def _make(self, resource: Resource, obj: Obj, *, namespace: str = "") -> None:
         try:
-            self.api.writer.create(Target(resource=resource), obj, write=Write())
+            target = Target(resource=resource, namespace=namespace)
+            self.api.writer.create(target, obj, write=Write())
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise

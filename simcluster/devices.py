@@ -67,7 +67,7 @@ class DevicePlugin:
         holders.update(dict.fromkeys(indexes, uid_of(pod)))
 
     def free(self, node: Obj) -> list[int]:
-        """Healthy indexes that nobody holds, ascending."""
+        """Healthy whole GPUs that nobody holds, by index, ascending."""
         held = self._holders.get(node["metadata"]["name"], {})
-        healthy = [gpu["index"] for gpu in gpus_of(node) if gpu.get("healthy", True)]
-        return sorted(set(healthy) - set(held))
+        whole = [g["index"] for g in gpus_of(node) if g.get("healthy", True) and not g.get("mig")]
+        return sorted(set(whole) - set(held))

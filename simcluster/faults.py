@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from simcluster.devices import GPU, GPUS, gpus_of
 from simcluster.errors import ApiError, bad_request, not_found
+from simcluster.gpu_operator import GpuOperator
 from simcluster.kubelet import Kubelets
 from simcluster.nodes import NodeController
 from simcluster.objects import Obj
@@ -78,12 +79,19 @@ class Faults:
     """The faults in force, and the means to cause those that happen once."""
 
     def __init__(
-        self, world: World, watches: Watches, *, nodes: NodeController, kubelets: Kubelets
+        self,
+        world: World,
+        watches: Watches,
+        *,
+        nodes: NodeController,
+        kubelets: Kubelets,
+        gpus: GpuOperator,
     ) -> None:
         self._world = world
         self._watches = watches
         self._nodes = nodes
         self._kubelets = kubelets
+        self._gpus = gpus
         self._faults: list[Fault] = []
         self._last_id = 0
 
@@ -93,6 +101,7 @@ class Faults:
             "faults": [fault.as_json() for fault in self._faults if fault.left != 0],
             "nodes_down": sorted(self._kubelets.down),
             "reject_next": list(self._kubelets.reject_next),
+            "gpu_layouts": dict(self._gpus.faults),
         }
 
     def clear(self, fault_id: int | None = None) -> None:
@@ -129,6 +138,8 @@ class Faults:
             return self._turn_node(str(body.get("node")), up=kind == "node-up")
         if kind == "gpu-health":
             return self._set_gpu_health(body)
+        if kind == "gpu-layout":
+            return self._fail_next_layout(str(body.get("node")), how=str(body.get("how")))
         if kind == "reject-pods":
             reason = str(body.get("reason", "UnexpectedAdmissionError"))
             count = _between(0, int(body.get("next", 1)), _MOST_REFUSALS)
@@ -136,7 +147,7 @@ class Faults:
             return {"reject_next": list(self._kubelets.reject_next)}
         raise bad_request(
             f"{kind!r} is no fault; known are error, latency, drop-watches, node-down, node-up, "
-            "gpu-health, reject-pods"
+            "gpu-health, gpu-layout, reject-pods"
         )
 
     def _add_request_fault(self, body: Obj) -> Obj:
@@ -165,6 +176,12 @@ class Faults:
             self._nodes.stop(name)
         return {"node": name, "up": up}
 
+    def _fail_next_layout(self, name: str, *, how: str) -> Obj:
+        if self._world.store.get(NODES, "", name) is None:
+            raise not_found(NODES, name)
+        self._gpus.fail_next(name, how)
+        return {"node": name, "how": how}
+
     def _set_gpu_health(self, body: Obj) -> Obj:
         """Mark one GPU; an unhealthy one is no longer allocatable."""
         name, healthy = str(body.get("node")), bool(body.get("healthy", False))
@@ -182,7 +199,7 @@ class Faults:
             ]
             text = json.dumps(marked, separators=(",", ":"))
             new["metadata"]["annotations"][GPUS] = text
-            count = sum(gpu["healthy"] for gpu in marked)
+            count = sum(gpu["healthy"] and not gpu.get("mig") for gpu in marked)
             new["status"]["allocatable"][GPU] = str(count)
 
         self._world.store.change(NODES, node, mark)
