@@ -8,13 +8,16 @@ from django.utils import timezone
 from portal.core.clock import now
 from portal.core.errors import ClusterAway
 from portal.core.locks import LockSpace, advisory_lock
-from portal.core.queueing import send_again
+from portal.core.queueing import send_again, send_on_commit
 from scheduling import cycle
 from scheduling.models import Job
 from scheduling.services import advice, binding, outlook, reconciling
-from topology.models import Cluster
+from scheduling.services.layouts import changing, driving
+from topology.kube.layout_doors import LiveLayoutDoors
+from topology.models import Cluster, NodeChange, Rollout
 from topology.services.cycle_request import ask_for_cycle
 from topology.services.reach import gateway_to
+from topology.states import ACTIVE
 
 # A cluster that is away for seconds is asked again soon; after that the beat asks.
 _PATIENT: dict[str, Any] = {
@@ -90,3 +93,33 @@ def reconcile() -> None:
         with advisory_lock(LockSpace.RECONCILE, cluster.pk) as held:
             if held:
                 reconciling.reconcile(cluster, at=now(cluster))
+
+
+@shared_task(name="scheduling.advance_rollout", ignore_result=True)
+def advance_rollout(*, rollout_id: int) -> None:
+    """Let the next nodes of a rollout begin, or end it."""
+    cluster = Rollout.objects.select_related("cluster").get(pk=rollout_id).cluster
+    driving.advance_rollout(rollout_id, at=now(cluster))
+
+
+@shared_task(name="scheduling.advance_change", **_PATIENT)
+def advance_change(*, change_id: int) -> None:
+    """Go on with the change of a node; one worker at a time, and whoever comes later asks again."""
+    cluster = Cluster.objects.get(rollouts__changes=change_id)
+    with advisory_lock(LockSpace.NODE_CHANGE, change_id) as held:
+        if held:
+            doors = LiveLayoutDoors(gateway_to(cluster).wire)
+            changing.advance(change_id, doors, clock=lambda: now(cluster), wall=timezone.now)
+
+
+@shared_task(name="scheduling.advance_node", ignore_result=True)
+def advance_node(*, node_id: int) -> None:
+    """A node that is being changed was reported to be other than before."""
+    for change in NodeChange.objects.filter(node=node_id, step__in=ACTIVE):
+        send_on_commit("scheduling.advance_change", change_id=change.pk)
+
+
+@shared_task(name="scheduling.find_lost_changes", ignore_result=True)
+def find_lost_changes() -> None:
+    """The beat: rollouts and changes of nodes that rows say are under way."""
+    driving.find_lost()

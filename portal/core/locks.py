@@ -15,6 +15,7 @@ class LockSpace(IntEnum):
     FEED = 5
     OUTLOOK = 6
     TENANCY = 7
+    NODE_CHANGE = 8
 
 
 @contextmanager

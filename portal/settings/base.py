@@ -207,6 +207,7 @@ CELERY_BEAT_SCHEDULER = "portal.core.liveness:LivingScheduler"
 CELERY_BEAT_SCHEDULE = {
     "cycles": {"task": "scheduling.run_cycles", "schedule": 10.0},
     "reconcile": {"task": "scheduling.reconcile", "schedule": 10.0},
+    "layouts": {"task": "scheduling.find_lost_changes", "schedule": 5.0},
     "grants": {"task": "tenants.advance_grants", "schedule": 60.0},
     "tenancies": {"task": "tenants.keep_tenancies", "schedule": 300.0},
 }

@@ -11,7 +11,7 @@ from django.db.models import Count, QuerySet
 from scheduling.engine.arrays import IntArray, frozen, frozen_flags
 from scheduling.engine.jobs import Level
 from scheduling.snapshots.known import Fingerprint, Kept, Known
-from topology.models import Cluster, Gpu, Node, ResourceFlavor
+from topology.models import Cluster, Gpu, GpuMode, Node, ResourceFlavor
 from topology.models.node import foreign_schedulers, foreign_uses, repels
 
 
@@ -25,6 +25,7 @@ class NodeRow(NamedTuple):
     memory_mib: int
     is_cordoned: bool
     is_ready: bool
+    is_changing: bool
     taints: list[dict[str, str]]
     others: list[dict[str, Any]]
     strays: dict[str, dict[str, Any]]
@@ -44,6 +45,7 @@ class GpuRow(NamedTuple):
     island: int
     numa: int
     is_healthy: bool
+    mode: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +120,7 @@ def _foreign(nodes: list[NodeRow]) -> tuple[IntArray, IntArray]:
 
 def _is_open(node: NodeRow) -> bool:
     """Whether it takes new members: not if others hand out its GPUs, since both would."""
-    if node.is_cordoned or not node.is_ready or repels(node.taints):
+    if node.is_cordoned or node.is_changing or not node.is_ready or repels(node.taints):
         return False
     return not foreign_schedulers(foreign_uses(node.others, node.strays))
 
@@ -159,7 +161,9 @@ def _gpus(gpus: list[GpuRow], node_at: Mapping[int, int]) -> dict[str, Any]:
     return {
         "gpu_ids": tuple(gpu.id for gpu in gpus),
         "gpu_models": tuple(models),
-        "gpu_open": frozen_flags([gpu.is_healthy for gpu in gpus], shape, "gpu_open"),
+        "gpu_open": frozen_flags(
+            [gpu.is_healthy and gpu.mode == GpuMode.EXCLUSIVE for gpu in gpus], shape, "gpu_open"
+        ),
         **{name: frozen(values, shape, name) for name, values in numbers.items()},
     }
 

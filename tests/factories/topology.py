@@ -7,12 +7,17 @@ from topology.models import (
     Cluster,
     Fabric,
     Gpu,
+    Layout,
+    LayoutVersion,
     MaintenanceWindow,
     MigInstance,
     Node,
+    NodeChange,
     NvlinkDomain,
     Rack,
     ResourceFlavor,
+    Rollout,
+    RolloutEvent,
 )
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -110,3 +115,56 @@ class MigInstanceFactory(DjangoModelFactory):
     gpu = factory.SubFactory(GpuFactory, mode="mig")
     profile = "1g.10gb"
     start = factory.LazyAttribute(lambda own: own.gpu.instances.count())
+
+
+class LayoutFactory(DjangoModelFactory):
+    """Of nodes with eight A100 of 40 GB."""
+
+    class Meta:
+        model = Layout
+
+    cluster = factory.SubFactory(ClusterFactory)
+    slug = factory.Sequence(lambda n: f"layout-{n}")
+    name = factory.LazyAttribute(lambda layout: layout.slug)
+    gpu_model = "A100-40GB"
+    gpu_count = 8
+
+
+class LayoutVersionFactory(DjangoModelFactory):
+    """Every GPU in two halves."""
+
+    class Meta:
+        model = LayoutVersion
+
+    layout = factory.SubFactory(LayoutFactory)
+    number = factory.LazyAttribute(lambda version: version.layout.versions.count() + 1)
+    cuts = factory.LazyAttribute(lambda own: [{"3g.20gb": 2}] * own.layout.gpu_count)
+    strategy = "mixed"
+
+
+class RolloutFactory(DjangoModelFactory):
+    class Meta:
+        model = Rollout
+
+    version = factory.SubFactory(LayoutVersionFactory)
+    cluster = factory.SelfAttribute("version.layout.cluster")
+    begun_at = T0
+
+
+class NodeChangeFactory(DjangoModelFactory):
+    class Meta:
+        model = NodeChange
+
+    rollout = factory.SubFactory(RolloutFactory)
+    node = factory.SubFactory(NodeFactory, cluster=factory.SelfAttribute("..rollout.cluster"))
+    wave = 1
+    since = T0
+
+
+class RolloutEventFactory(DjangoModelFactory):
+    class Meta:
+        model = RolloutEvent
+
+    rollout = factory.SubFactory(RolloutFactory)
+    became = "running"
+    at = T0

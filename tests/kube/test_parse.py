@@ -10,6 +10,7 @@ from topology.kube.values import (
     ClockSeen,
     GpuSeen,
     GroupSeen,
+    LayoutSeen,
     MemberSeen,
     NodeSeen,
     StraySeen,
@@ -111,7 +112,81 @@ def test_a_node_without_our_agent_has_as_many_equal_gpus_as_it_says():
             GpuSeen(index=0, uuid="unknown-0", model="NVIDIA-L40S"),
             GpuSeen(index=1, uuid="unknown-1", model="NVIDIA-L40S"),
         ),
+        layout=LayoutSeen(offers={"nvidia.com/gpu": 2}),
     )
+
+
+def labelled(offers, **labels):
+    """A node of four GPUs that offers `offers`, with more labels of NVIDIA's."""
+    made = node(status={"allocatable": offers})
+    made["metadata"]["labels"] |= {
+        f"nvidia.com/{name.replace('__', '-').replace('_', '.')}": value
+        for name, value in labels.items()
+    }
+    return made
+
+
+def test_shares_are_no_gpus():
+    seen = parse.node_seen(
+        labelled(
+            {"nvidia.com/gpu": "64"},
+            gpu_product="NVIDIA-L40S-SHARED",
+            gpu_replicas="16",
+            gpu_sharing__strategy="time-slicing",
+        )
+    )
+
+    assert (seen.gpu_count, len(seen.gpus), seen.gpu_product) == (4, 4, "NVIDIA-L40S")
+    assert seen.layout == LayoutSeen(
+        offers={"nvidia.com/gpu": 64}, sharing="time_slicing", replicas=16
+    )
+
+
+def test_slices_that_are_called_gpus_are_none():
+    labels = {"gpu_product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "mig_strategy": "single"}
+
+    seen = parse.node_seen(labelled({"nvidia.com/gpu": "56"}, **labels))
+
+    assert (seen.gpu_count, seen.gpus) == (0, ())
+    assert seen.gpu_product == "NVIDIA-A100-SXM4-40GB"
+
+
+def test_a_node_says_how_far_its_change_has_come():
+    made = labelled(
+        {"nvidia.com/gpu": "0", "nvidia.com/mig-3g.20gb": "0"},
+        mig_config="halves",
+        mig_config_state="pending",
+        gpu_deploy_dcgm="paused-for-mig-change",
+        device__plugin_config="plain",
+    )
+
+    assert parse.layout_seen(made) == LayoutSeen(
+        mig_config="halves",
+        mig_state="pending",
+        plugin_config="plain",
+        paused=("nvidia.com/gpu.deploy.dcgm",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "phase", "seen"),
+    [
+        ({"nvidia.com/mig-1g.5gb": "1"}, "Running", True),
+        ({"nvidia.com/gpu": "1"}, "Pending", True),
+        ({"nvidia.com/gpu": "1"}, "Succeeded", False),
+        ({"cpu": "1"}, "Running", False),
+    ],
+)
+def test_pods_that_hold_gpus_are_seen_with_their_owner(limits, phase, seen):
+    owner = {"kind": "StatefulSet", "name": "web", "controller": True}
+    made = {
+        "metadata": {"name": "web-0", "namespace": "apps", "ownerReferences": [owner]},
+        "spec": {"containers": [{"resources": {"limits": limits}}]},
+        "status": {"phase": phase},
+    }
+    found = PodSeen(namespace="apps", name="web-0", owner="StatefulSet web")
+
+    assert parse.pod_seen(made) == (found if seen else None)
 
 
 def test_a_node_with_our_agent_has_the_gpus_that_it_lists():

@@ -10,13 +10,16 @@ from django.core.cache import cache
 from scheduling import cycle
 from scheduling.management.commands.watch_cluster import take_in
 from scheduling.services import binding
+from scheduling.services.layouts import changing, driving
 from simcluster.testing import RunningCluster, running_cluster
 from tests.factories import ClusterFactory
 from tests.kube.polling import eventually
 from topology.kube.gateway import Gateway
+from topology.kube.layout_doors import LiveLayoutDoors
 from topology.kube.live import connect
 from topology.kube.watch import ClusterWatch
-from topology.models import Cluster
+from topology.models import Cluster, NodeChange
+from topology.states import ACTIVE
 
 QUIET_SECONDS = 0.03  # without news: the watch has told all, or will a little later
 
@@ -79,6 +82,23 @@ class Stage:
 
     def look_after_job(self, job_id):
         binding.look_after(job_id, self.gateway, at=self.now)
+
+    def advance_rollout(self, rollout_id):
+        driving.advance_rollout(rollout_id, at=self.now)
+
+    def advance_change(self, change_id):
+        doors = LiveLayoutDoors(self.gateway.wire)
+        changing.advance(change_id, doors, clock=lambda: self.now, wall=lambda: datetime.now(UTC))
+
+    def advance_node(self, node_id):
+        for change in NodeChange.objects.filter(node=node_id, step__in=ACTIVE):
+            self.advance_change(change.pk)
+
+    def beat(self):
+        """What the beat finds of rollouts, whatever messages were sent before."""
+        cache.clear()
+        driving.find_lost()
+        self.work()
 
 
 @contextmanager

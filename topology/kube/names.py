@@ -25,7 +25,16 @@ GPU_REPLICAS = "nvidia.com/gpu.replicas"
 GPU_SHARING = "nvidia.com/gpu.sharing-strategy"
 GPU_SHARED = "nvidia.com/gpu.shared"  # what a replica is called where the plugin renames it
 MIG_PREFIX = "nvidia.com/mig-"
-SHARED_SUFFIX = "-SHARED"  # of the product's label, where the plugin renames nothing
+VENDOR = "nvidia.com/"
+MIG_CONFIG = "nvidia.com/mig.config"
+MIG_STATE = "nvidia.com/mig.config.state"
+MIG_STRATEGY = "nvidia.com/mig.strategy"
+PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
+PAUSED = "paused-for-mig-change"  # what is said of each part of the GPU Operator that is off
+# Where the GPU Operator looks for configurations of our own, as its Helm values say.
+OPERATOR_NAMESPACE = "gpu-operator"
+MIG_CONFIG_MAP = "muster-mig-parted-config"
+PLUGIN_CONFIG_MAP = "muster-device-plugin-config"
 RANK = "batch.kubernetes.io/job-completion-index"
 NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 DISRUPTED = "DisruptionTarget"  # evicted, preempted, or its node is lost

@@ -1,6 +1,7 @@
 """Kubernetes objects to values: pure, and forgiving of what others leave out."""
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,7 +10,16 @@ from topology.catalog.gpus import find_model
 from topology.catalog.mig import find_layout
 from topology.kube import names, quantities
 from topology.kube.usage import use_of
-from topology.kube.values import ClockSeen, GpuSeen, GroupSeen, MemberSeen, NodeSeen, StraySeen
+from topology.kube.values import (
+    ClockSeen,
+    GpuSeen,
+    GroupSeen,
+    LayoutSeen,
+    MemberSeen,
+    NodeSeen,
+    PodSeen,
+    StraySeen,
+)
 from topology.kube.wire import Obj
 
 _TOLERATED = frozenset({names.POOL, names.GPU})
@@ -17,6 +27,8 @@ _SAID_ELSEWHERE = names.NOT_READY | {names.CORDONED}
 _POD_ENDED = {"Succeeded": "succeeded", "Failed": "failed"}
 _MESSAGE_LENGTH = 300
 _SHARING = {"time-slicing": "time_slicing", "mps": "mps"}
+# What GPU feature discovery adds to a product: it is the same board, and the same flavor.
+_ADDED = re.compile(r"(-SHARED|-MIG-.*)+$")
 _FEWEST_REPLICAS, _MOST_REPLICAS = 2, 1_000
 
 
@@ -43,7 +55,7 @@ def node_seen(obj: Obj, *, gone: bool = False) -> NodeSeen:
         version=version_of(obj),
         cpu_milli=quantities.milli(room.get("cpu", "0")),
         memory_mib=quantities.mebibytes(room.get("memory", "0")),
-        gpu_count=quantities.whole(room.get(names.GPU, "0")),
+        gpu_count=_whole_gpus(room, labels),
         is_cordoned=bool(obj.get("spec", {}).get("unschedulable")),
         is_ready=_is_ready(obj),
         gpu_product=_product(labels) or (gpus[0].model if gpus else ""),
@@ -52,6 +64,7 @@ def node_seen(obj: Obj, *, gone: bool = False) -> NodeSeen:
         fabric=_first(labels, names.FABRIC),
         nvlink_domain=_first(labels, names.NVLINK_DOMAIN),
         gpus=gpus,
+        layout=layout_seen(obj),
         taints=tuple(_taint(t) for t in taints if t["key"] not in _TOLERATED | _SAID_ELSEWHERE),
         gone=gone,
     )
@@ -71,10 +84,64 @@ def gpus_of(node: Obj) -> tuple[GpuSeen, ...]:
         return tuple(sorted(found, key=lambda gpu: gpu.index))
     status = node.get("status", {})
     room = status.get("capacity") or status.get("allocatable") or {}
-    count = max(quantities.whole(room.get(name, "0")) for name in (names.GPU, names.GPU_SHARED))
+    offered = (names.GPU, names.GPU_SHARED)
+    count = max(quantities.whole(room.get(name, "0")) for name in offered)
+    if _has_slices_for_gpus(labels):
+        count = 0  # how many boards they are of, nobody says
     return tuple(
         GpuSeen(index=n, uuid=f"unknown-{n}", model=_product(labels), **sharing)
         for n in range(count // sharing.get("replicas", 1))
+    )
+
+
+def _whole_gpus(room: Obj, labels: dict[str, str]) -> int:
+    """GPUs behind a count of `nvidia.com/gpu`: shares are none, nor are slices called so."""
+    if _has_slices_for_gpus(labels):
+        return 0
+    count = quantities.whole(room.get(names.GPU, "0"))
+    replicas: int = _sharing(labels).get("replicas", 1)
+    return count // replicas
+
+
+def _has_slices_for_gpus(labels: dict[str, str]) -> bool:
+    """Whether what is called a GPU is a MIG instance: the strategy `single`."""
+    return "-MIG-" in labels.get(names.GPU_PRODUCT, "")
+
+
+def layout_seen(node: Obj) -> LayoutSeen:
+    """What a node's labels and its room say of how its GPUs are cut up and shared."""
+    labels = node["metadata"].get("labels") or {}
+    room = node.get("status", {}).get("allocatable") or {}
+    counts = {n: quantities.whole(c) for n, c in room.items() if n.startswith(names.VENDOR)}
+    sharing = _sharing(labels)
+    return LayoutSeen(
+        offers={name: count for name, count in sorted(counts.items()) if count},
+        mig_config=labels.get(names.MIG_CONFIG, ""),
+        mig_state=labels.get(names.MIG_STATE, ""),
+        plugin_config=labels.get(names.PLUGIN_CONFIG, ""),
+        strategy=labels.get(names.MIG_STRATEGY, "none"),
+        sharing=sharing.get("mode", ""),
+        replicas=sharing.get("replicas", 1),
+        paused=tuple(sorted(key for key, value in labels.items() if value == names.PAUSED)),
+    )
+
+
+def pod_seen(pod: Obj) -> PodSeen | None:
+    """A pod that holds GPUs or parts of them; None for any other, and for one that has ended."""
+    containers = [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
+    limits = [(own.get("resources") or {}).get("limits") or {} for own in containers]
+    if not any(name.startswith(names.VENDOR) for own in limits for name in own):
+        return None
+    if pod.get("status", {}).get("phase") in _POD_ENDED:
+        return None
+    meta = pod["metadata"]
+    owners = [own for own in meta.get("ownerReferences") or [] if own.get("controller")]
+    return PodSeen(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        owner=f"{owners[0]['kind']} {owners[0]['name']}" if owners else "",
+        job=(meta.get("labels") or {}).get(names.JOB, ""),
+        stopping=bool(meta.get("deletionTimestamp")),
     )
 
 
@@ -256,8 +323,8 @@ def _taint(taint: Obj) -> dict[str, str]:
 
 
 def _product(labels: dict[str, str]) -> str:
-    """The model as its label has it, without what is added for GPUs that are shared."""
-    return labels.get(names.GPU_PRODUCT, "").removesuffix(names.SHARED_SUFFIX)
+    """The model as its label has it, without what is added for GPUs that are cut or shared."""
+    return _ADDED.sub("", labels.get(names.GPU_PRODUCT, ""))
 
 
 def _sharing(labels: dict[str, str]) -> dict[str, Any]:

@@ -30,6 +30,36 @@ class GpuSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutSeen:
+    """How a node says that its GPUs are cut up and shared, and how far a change has come.
+
+    offers: allocatable, by resource name, without those of which there are none.
+    mig_state: "", pending, rebooting, success or failed. sharing: "" for none, a SharingMode else.
+    paused: labels of parts of the GPU Operator that are off during a change.
+    """
+
+    offers: Mapping[str, int] = field(default_factory=dict)
+    mig_config: str = ""
+    mig_state: str = ""
+    plugin_config: str = ""
+    strategy: str = "none"
+    sharing: str = ""
+    replicas: int = 1
+    paused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSeen:
+    """A pod that holds GPUs of a node or parts of them. job: the id of ours; "" for others'."""
+
+    namespace: str
+    name: str
+    owner: str = ""  # as "StatefulSet web"
+    job: str = ""
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSeen:
     """A machine as last reported; `gone` when it has left the cluster."""
 
@@ -47,6 +77,7 @@ class NodeSeen:
     fabric: str = ""
     nvlink_domain: str = ""
     gpus: tuple[GpuSeen, ...] = ()
+    layout: LayoutSeen = LayoutSeen()
     taints: tuple[Mapping[str, str], ...] = ()  # {key, value, effect}; others', not our own
     gone: bool = False
 

@@ -2,6 +2,7 @@ from topology.models.cluster import Cluster
 from topology.models.fabric import Fabric, NvlinkDomain, Rack
 from topology.models.flavor import ResourceFlavor
 from topology.models.gpu import SHARED, Gpu, GpuMode, MigInstance
+from topology.models.layout import Layout, LayoutVersion, NodeChange, Rollout, RolloutEvent
 from topology.models.maintenance import MaintenanceWindow
 from topology.models.node import Node
 
@@ -11,10 +12,15 @@ __all__ = [
     "Fabric",
     "Gpu",
     "GpuMode",
+    "Layout",
+    "LayoutVersion",
     "MaintenanceWindow",
     "MigInstance",
     "Node",
+    "NodeChange",
     "NvlinkDomain",
     "Rack",
     "ResourceFlavor",
+    "Rollout",
+    "RolloutEvent",
 ]

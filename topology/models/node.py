@@ -41,6 +41,8 @@ class Node(models.Model):
     gpu_count = models.PositiveSmallIntegerField(default=0)  # allocatable
     is_cordoned = models.BooleanField(default=False)
     is_ready = models.BooleanField(default=True)
+    is_changing = models.BooleanField(default=False)  # a rollout has it in hand: nothing starts
+    layout_seen = models.JSONField(default=dict, blank=True)  # of kube.values.LayoutSeen
     taints = models.JSONField(default=list, blank=True)  # [{key, value, effect}], foreign ones
     # What work that is not ours takes: [{name, gpus, cpu_milli, memory_mib, scheduler}], by its
     # cluster's word; and that which bears our label and is in no ledger, by uid.
@@ -71,7 +73,7 @@ class Node(models.Model):
     @property
     def is_open(self) -> bool:
         """Whether it may take new members now."""
-        is_closed = self.is_cordoned or self.repels or self.foreign_schedulers
+        is_closed = self.is_cordoned or self.is_changing or self.repels or self.foreign_schedulers
         return self.is_ready and not is_closed and self.gone_at is None
 
     @property

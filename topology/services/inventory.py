@@ -1,5 +1,6 @@
 """What a cluster consists of, as reported: each report may come twice, or late."""
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -7,6 +8,7 @@ from django.db import transaction
 from django.utils.text import slugify
 
 from portal.core.clock import cluster_time
+from portal.core.queueing import send_on_commit
 from topology.kube.values import ClockSeen, GpuSeen, ListBegun, Listed, NodeSeen
 from topology.models import Cluster, Gpu, Node, ResourceFlavor
 from topology.services.cycle_request import ask_for_cycle
@@ -16,7 +18,7 @@ from topology.services.partitions import observe_slices
 CLOCK_SLACK = timedelta(seconds=0.1)
 SEEN_EVERY = timedelta(seconds=30)
 # What a plan does not look at: a change of these alone asks for no cycle.
-_ASIDE = frozenset({"uid", "seen_version", "seen_at"})
+_ASIDE = frozenset({"uid", "seen_version", "seen_at", "layout_seen"})
 
 
 @transaction.atomic
@@ -35,8 +37,13 @@ def observe_node(cluster: Cluster, seen: NodeSeen, *, at: datetime) -> bool:
     is_new = node is None
     if node is None:
         node = Node.objects.create(cluster=cluster, name=seen.name)
-    changed = _write(node, {**_facts(cluster, seen), "gone_at": None}, at=at)
+    facts = _facts(cluster, seen)
+    if node.is_changing and not seen.layout.offers:
+        del facts["gpu_count"]  # its device plugin is away while a rollout has it in hand
+    changed = _write(node, {**facts, "gone_at": None}, at=at)
     matters = _observe_gpus(node, seen.gpus, at=at) or is_new or bool(changed - _ASIDE)
+    if node.is_changing and "layout_seen" in changed:
+        send_on_commit("scheduling.advance_node", node_id=node.pk)
     if matters:
         ask_for_cycle(cluster.pk)
     return matters
@@ -112,6 +119,7 @@ def _facts(cluster: Cluster, seen: NodeSeen) -> dict[str, Any]:
         "is_cordoned": seen.is_cordoned,
         "is_ready": seen.is_ready,
         "taints": [dict(taint) for taint in seen.taints],
+        "layout_seen": {**asdict(seen.layout), "paused": list(seen.layout.paused)},
         "seen_version": seen.version,
     }
 

@@ -1,0 +1,102 @@
+"""A rollout through all layers, on a simulated cluster whose clock the test steps."""
+
+import pytest
+
+from scheduling.models import Job, PlacementGpu
+from scheduling.services.layouts.rollouts import revert_rollout
+from tests.scheduling.layouts.wishes import (
+    HALVES,
+    drive,
+    in_cluster,
+    job,
+    operator,
+    rollout,
+    steps,
+    version,
+)
+from tests.scheduling.stage import a_stage
+from topology.models import MigInstance, Node, RolloutEvent
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NODE = "a100-40gb-01"
+CUT = ({"nvidia.com/mig-3g.20gb": 4}, "success", False)
+
+
+@pytest.fixture
+def stage(tmp_path, sent):
+    with a_stage("1xA100-40GB:2", folder=tmp_path, sent=sent) as stage:
+        yield stage
+
+
+def test_a_node_is_cut_step_by_step_and_verified(stage):
+    changed = rollout(stage, version(stage, HALVES))
+
+    state = drive(stage, changed, until={"done", "paused"})
+
+    assert (state, steps(changed), in_cluster(stage)) == (
+        "done",
+        {NODE: "verified"},
+        {NODE: CUT},
+    )
+    lines = RolloutEvent.objects.filter(rollout=changed).order_by("pk")
+    assert list(lines.values_list("was", "became")) == [
+        ("", "running"),
+        ("waiting", "cordon"),
+        ("cordon", "drain"),
+        ("drain", "write"),
+        ("write", "label"),
+        ("label", "mig"),
+        ("mig", "plugin"),
+        ("plugin", "verify"),
+        ("verify", "uncordon"),
+        ("uncordon", "verified"),
+        ("running", "done"),
+    ]
+
+
+def test_a_cut_gpu_takes_no_job_that_asks_for_a_whole_one(stage):
+    drive(stage, rollout(stage, version(stage, HALVES, gpus=1, more=(None,))), until={"done"})
+    first, second = job(stage, run_seconds=900), job(stage)
+
+    stage.run(30)
+
+    found = MigInstance.objects.order_by("start").values_list("gpu__index", "profile", "start")
+    assert list(found) == [(0, "3g.20gb", 0), (0, "3g.20gb", 4)]
+    jobs = Job.objects.filter(pk__in=[first.pk, second.pk]).order_by("pk")
+    assert [own.state for own in jobs] == ["running", "queued"]
+    held = PlacementGpu.objects.active().values_list("gpu__index", flat=True)
+    assert list(held) == [1]
+
+
+def test_a_running_job_saves_and_waits_again_and_comes_back_with_the_revert(stage):
+    running = job(stage, run_seconds=5000, checkpoint_seconds=100)
+    stage.run(350)
+    changed = rollout(stage, version(stage, HALVES))
+    drive(stage, changed, until={"done"})
+    stopped = Job.objects.get(pk=running.pk)
+
+    changed.refresh_from_db()
+    revert_rollout(changed, by=operator(), at=stage.now)
+    state = drive(stage, changed, until={"reverted", "failed"})
+    stage.run(60)
+
+    assert (stopped.state, stopped.attempt, stopped.checkpoint_at is None) == ("queued", 1, False)
+    assert (state, steps(changed)) == ("reverted", {NODE: "reverted"})
+    assert in_cluster(stage) == {NODE: ({"nvidia.com/gpu": 2}, "success", False)}
+    again = Job.objects.get(pk=running.pk)
+    assert (again.state, again.attempt, again.saved_seconds >= 300) == ("running", 2, True)
+
+
+def test_nothing_starts_on_a_node_from_the_first_step_on(stage):
+    changed = rollout(stage, version(stage, HALVES))
+    stage.sent.clear()
+    waiting = job(stage)
+    stage.advance_rollout(changed.pk)
+    busy = Node.objects.get().is_changing
+
+    drive(stage, changed, until={"done"})
+
+    assert busy
+    assert not Node.objects.get().is_changing
+    assert Job.objects.get(pk=waiting.pk).attempt == 0
