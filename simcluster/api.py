@@ -7,6 +7,7 @@ from simcluster.reads import Reader, selection
 from simcluster.removal import Removal
 from simcluster.requests import Request, Response, Target, json_response, parse_target
 from simcluster.resources import PODS
+from simcluster.reviews import REVIEW, review_of
 from simcluster.watches import Watches
 from simcluster.world import World
 from simcluster.writes import Writer, write_of
@@ -30,6 +31,8 @@ class Api:
             found = document(request.path, address=self._address)
             if found is not None:
                 return json_response(found)
+        if (request.method, request.path) == ("POST", REVIEW):
+            return json_response(review_of(request.object()), 201)
         target = parse_target(request.path)
         if target.part in {"binding", "eviction", "log"}:
             return self._handle_part(request, target)

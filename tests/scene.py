@@ -13,6 +13,7 @@ from tests.factories import (
     BlockPartFactory,
     BudgetFactory,
     CapacityBlockFactory,
+    ClusterCheckFactory,
     ClusterFactory,
     CohortFactory,
     FabricFactory,
@@ -131,6 +132,32 @@ def add_plans(scene):
         gpu_hours=400,
     )
     return window, block
+
+
+def add_clusters(scene):
+    """What the cluster has, as last asked, and another that is only looked at."""
+    parts = {
+        "driver": (True, ["580.95.05"], 12),
+        "device_plugin": (True, ["v0.18.0"], 11),
+        "dcgm_exporter": (False, [], None),
+        "mig_manager": (None, [], None),
+        "kueue": (True, ["v0.14.2"], None),
+    }
+    seen = [
+        {"key": key, "is_there": there, "versions": versions, "nodes": nodes}
+        for key, (there, versions, nodes) in parts.items()
+    ]
+    ClusterCheckFactory(
+        cluster=scene.cluster, checked_at=scene.wall, nodes=12, gpu_nodes=12, parts=seen
+    )
+    lab = ClusterFactory(slug="lab", name="The lab", is_writable=False)
+    ClusterCheckFactory(
+        cluster=lab,
+        trouble="the token has expired",
+        lacks_to_look=["list daemonsets.apps"],
+        lacks_to_manage=["patch pods", "bind clusterroles.rbac.authorization.k8s.io muster-tenant"],
+    )
+    return lab
 
 
 def _tenants(flavors):

@@ -19,6 +19,7 @@ env = environ.Env(
     MUSTER_SIMCLUSTER_TOKEN=(str, ""),
     MUSTER_BIND_TIMEOUT_SECONDS=(int, 30),
     MUSTER_LOG_LEVEL=(str, "INFO"),
+    KUBERNETES_SERVICE_HOST=(str, ""),  # stands in every pod
     MUSTER_ALIVE_FILE=(str, ""),
 )
 
@@ -28,6 +29,7 @@ ALLOWED_HOSTS = env("MUSTER_ALLOWED_HOSTS")
 CSRF_TRUSTED_ORIGINS = env("MUSTER_TRUSTED_ORIGINS")
 BASE_URL = env("MUSTER_BASE_URL")
 DATA_DIR = Path(env("MUSTER_DATA_DIR"))
+IS_IN_A_CLUSTER = bool(env("KUBERNETES_SERVICE_HOST"))
 SIMCLUSTER_URL = env("MUSTER_SIMCLUSTER_URL")
 SIMCLUSTER_TOKEN = env("MUSTER_SIMCLUSTER_TOKEN")
 BIND_TIMEOUT_SECONDS = env("MUSTER_BIND_TIMEOUT_SECONDS")
@@ -209,6 +211,7 @@ CELERY_BEAT_SCHEDULE = {
     "reconcile": {"task": "scheduling.reconcile", "schedule": 10.0},
     "layouts": {"task": "scheduling.find_lost_changes", "schedule": 5.0},
     "grants": {"task": "tenants.advance_grants", "schedule": 60.0},
+    "checks": {"task": "topology.check_clusters", "schedule": 1800.0},
     "tenancies": {"task": "tenants.keep_tenancies", "schedule": 300.0},
 }
 

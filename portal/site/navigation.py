@@ -55,6 +55,7 @@ _FOR_OPERATORS = (
             (_("Approvals"), "approvals", "", "check"),
             (_("Policy"), "policies", "", "policy"),
             (_("Priorities"), "priorities", "", "priority"),
+            (_("Clusters"), "clusters", "", "node"),
         ),
     ),
 )
@@ -74,6 +75,10 @@ def _item(request: HttpRequest, label: Promise, name: str, query: str, icon: str
 
 
 _PARENTS = {
+    "cluster": "clusters",
+    "cluster-connect": "clusters",
+    "cluster-renew": "clusters",
+    "operator-values": "clusters",
     "job": "job-list",
     "job-cancel": "job-list",
     "job-change": "job-list",

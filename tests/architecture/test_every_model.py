@@ -19,6 +19,7 @@ UNSCOPED = {
     "tenants.SignInLink": "never listed; found by its digest alone",
     "tenants.StarterRule": "everybody may know what is approved at once",
     "topology.Cluster": "everybody who is signed in may see what there is",
+    "topology.ClusterCheck": "of the whole cluster: pages for operators show it",
     "topology.Fabric": "as Cluster",
     "topology.Gpu": "as Cluster",
     "topology.MigInstance": "as Cluster",

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from tests.scene import add_plans, add_requests, make_scene
+from tests.scene import add_clusters, add_plans, add_requests, make_scene
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -61,6 +61,12 @@ def pages_of(scene):
         ("root", "/tenants/nlp/"),
         ("root", "/tenants/nlp/budget/"),
         ("root", "/admin/policies/"),
+        ("root", "/admin/clusters/"),
+        ("root", "/admin/clusters/connect/"),
+        ("root", "/admin/clusters/of/demo/"),
+        ("root", "/admin/clusters/of/lab/"),
+        ("root", "/admin/clusters/of/demo/renew/"),
+        ("root", "/admin/clusters/of/demo/helm/"),
         ("root", "/admin/priorities/"),
         ("root", "/admin/priorities/of/high/"),
         ("omar", "/cluster/maintenance/"),
@@ -84,6 +90,7 @@ def scene(live_server):
     scene = make_scene()
     scene.requests = add_requests(scene)
     scene.window, scene.block = add_plans(scene)
+    add_clusters(scene)
     return scene
 
 

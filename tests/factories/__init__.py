@@ -38,6 +38,7 @@ from tests.factories.tenants import (
     UserFactory,
 )
 from tests.factories.topology import (
+    ClusterCheckFactory,
     ClusterFactory,
     FabricFactory,
     FlavorFactory,
@@ -60,6 +61,7 @@ __all__ = [
     "BlockPartFactory",
     "BudgetFactory",
     "CapacityBlockFactory",
+    "ClusterCheckFactory",
     "ClusterFactory",
     "CohortFactory",
     "CycleFactory",

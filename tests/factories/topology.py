@@ -5,6 +5,7 @@ from factory.django import DjangoModelFactory
 
 from topology.models import (
     Cluster,
+    ClusterCheck,
     Fabric,
     Gpu,
     Layout,
@@ -29,6 +30,18 @@ class ClusterFactory(DjangoModelFactory):
 
     slug = factory.Sequence(lambda n: f"cluster-{n}")
     name = factory.LazyAttribute(lambda cluster: cluster.slug)
+
+
+class ClusterCheckFactory(DjangoModelFactory):
+    """A check at T0 that found nothing amiss, and no part of the stack."""
+
+    class Meta:
+        model = ClusterCheck
+
+    cluster = factory.SubFactory(ClusterFactory)
+    checked_at = T0
+    kubernetes = "v1.37.2"
+    knows_rights = True
 
 
 class MaintenanceWindowFactory(DjangoModelFactory):

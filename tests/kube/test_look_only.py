@@ -5,6 +5,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from portal.core.errors import PortalError
 from simcluster.kubeconfig import write_kubeconfig
@@ -12,12 +13,14 @@ from tests.factories import ClusterFactory
 from topology.kube.gateway import Gateway
 from topology.kube.live import connect
 from topology.kube.tenancy import priority_classes
-from topology.kube.values import GangKey, GangSpec, MemberRelease, TenancySpec
+from topology.kube.values import GangKey, GangSpec, MemberRelease, RendezvousSpec, TenancySpec
+from topology.kube.wire import REVIEW
 from topology.services.reach import gateway_to
 
 KEY = GangKey(namespace="muster-nlp", job="j-1", group="main", attempt=1)
 SPEC = GangSpec(namespace="muster-nlp", job="j-1", group="main", attempt=1, members=1)
 TENANCY = TenancySpec(tenant="nlp", namespace="muster-nlp", gpus=8)
+MEETING = RendezvousSpec(namespace="muster-nlp", job="j-1", owners={"j-1-main": "u"})
 RELEASE = MemberRelease(
     namespace="muster-nlp", pod_name="a", pod_uid="u", node="n", attempt=1, devices=(0,)
 )
@@ -30,6 +33,7 @@ ASKED = {
     "apply": (priority_classes(),),
     "missing_policies": (),
     "ensure_gang": (SPEC,),
+    "ensure_rendezvous": (MEETING,),
     "open_gang": (KEY,),
     "scale_gang": (KEY, 2),
     "gated_members": (KEY,),
@@ -52,7 +56,8 @@ def heard(tmp_path):
 
     class Listener(BaseHTTPRequestHandler):
         def answer(self):
-            methods.append(self.command)
+            path = self.path.partition("?")[0]
+            methods.append(path if path == REVIEW else self.command)
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             body = json.dumps(ANSWER).encode()
             self.send_response(200)
@@ -120,3 +125,15 @@ def test_the_access_of_a_cluster_decides(heard, is_writable):
     ask_all(gateway_to(cluster))
 
     assert (set(methods) == {"GET"}) == (not is_writable)
+
+
+@pytest.mark.django_db
+def test_looking_for_software_and_rights_changes_nothing_and_names_what_is_missing(heard, capsys):
+    path, methods = heard  # no answer of that server allows anything
+    ClusterFactory(slug="lab", kubeconfig_path=path, is_writable=False)
+
+    with pytest.raises(CommandError, match="cluster_access"):
+        call_command("stack_check", "lab")
+
+    assert set(methods) == {"GET", REVIEW}
+    assert "missing right to look: list nodes\n" in capsys.readouterr().out

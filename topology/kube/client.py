@@ -18,6 +18,7 @@ from kubernetes.config import ConfigException
 from kubernetes.dynamic import DynamicClient
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError
+from yaml import YAMLError
 
 from portal.core.errors import ClusterAway
 from topology.kube.wire import ApiError, Backoff, Obj, Request
@@ -36,8 +37,14 @@ class _NoDiscovery:
 
 
 class KubernetesWire:
-    def __init__(self, kubeconfig_path: str) -> None:
-        """kubeconfig_path: empty inside the cluster. ClusterAway when there is no way in."""
+    def __init__(
+        self, kubeconfig_path: str, *, tries: int = TRIES, read_seconds: float = READ_SECONDS
+    ) -> None:
+        """kubeconfig_path: empty inside the cluster. ClusterAway when there is no way in.
+
+        tries, read_seconds: of each call before the cluster is taken to be away.
+        """
+        self._tries, self._read_seconds = tries, read_seconds
         settings = Configuration()
         try:
             if kubeconfig_path:
@@ -48,13 +55,15 @@ class KubernetesWire:
                 config.load_incluster_config(client_configuration=settings)
         except (ConfigException, OSError) as error:
             raise ClusterAway(f"no way into the cluster: {error}") from error
+        except (ValueError, YAMLError) as error:  # whose words may quote what is secret
+            raise ClusterAway("no way into the cluster: its kubeconfig cannot be read") from error
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False  # ours know which calls may be made twice
         self._client = DynamicClient(ApiClient(settings), discoverer=_NoDiscovery)
 
     def ask(self, request: Request) -> Obj:
         backoff = Backoff(first=0.1, most=2.0)
-        for _ in range(TRIES - 1):
+        for _ in range(self._tries - 1):
             try:
                 return self._ask_once(request)
             except ClusterAway:
@@ -66,7 +75,7 @@ class KubernetesWire:
 
     def _ask_once(self, request: Request) -> Obj:
         try:
-            answer = json.loads(self._send(request, read_seconds=READ_SECONDS).data)
+            answer = json.loads(self._send(request, read_seconds=self._read_seconds).data)
         except (HTTPError, OSError, ValueError) as error:
             raise ClusterAway(f"the cluster's answer broke off: {error}") from error
         return dict(answer)

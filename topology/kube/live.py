@@ -24,6 +24,7 @@ from topology.kube.values import (
 from topology.kube.wire import JSON_PATCH, ApiError, Obj, ReadingWire, Request, Wire, pages
 
 NOT_FOUND, CONFLICT, INVALID = 404, 409, 422
+KNOCK_SECONDS = 8.0
 
 _lock = threading.Lock()
 _gateways: dict[tuple[str, bool], tuple[int, "LiveGateway"]] = {}
@@ -48,6 +49,16 @@ def connect(kubeconfig_path: str, *, writes: bool = True) -> "LiveGateway":
             known = changed_at, LiveGateway(wire if writes else ReadingWire(wire))
             _gateways[key] = known
     return known[1]
+
+
+def knock(kubeconfig_path: str) -> Wire:
+    """A wire that only asks, with little patience: for a person who waits, of a kubeconfig that
+    may be wrong. ClusterAway when there is no way in.
+    """
+    from topology.kube.client import KubernetesWire  # noqa: PLC0415 - as in connect
+
+    _changed_at(kubeconfig_path)
+    return ReadingWire(KubernetesWire(kubeconfig_path, tries=1, read_seconds=KNOCK_SECONDS))
 
 
 def _changed_at(path: str) -> int:

@@ -1,3 +1,4 @@
+from topology.models.check import ClusterCheck
 from topology.models.cluster import Cluster
 from topology.models.fabric import Fabric, NvlinkDomain, Rack
 from topology.models.flavor import ResourceFlavor
@@ -9,6 +10,7 @@ from topology.models.node import Node
 __all__ = [
     "SHARED",
     "Cluster",
+    "ClusterCheck",
     "Fabric",
     "Gpu",
     "GpuMode",

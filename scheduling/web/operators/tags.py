@@ -30,6 +30,12 @@ ACTIONS = {
     "change_block": gettext_lazy("Block changed"),
     "cancel_block": gettext_lazy("Block cancelled"),
 }
+CLUSTER_ACTIONS = {
+    "connect_cluster": gettext_lazy("Connected, to look only"),
+    "renew_kubeconfig": gettext_lazy("Gave it a new kubeconfig"),
+    "manage_cluster": gettext_lazy("Let it be managed"),
+    "only_look_at": gettext_lazy("Had it only looked at"),
+}
 PRIORITY_ACTIONS = {
     "create_priority_class": gettext_lazy("Created"),
     "change_priority_class": gettext_lazy("Changed"),
@@ -130,6 +136,12 @@ def who_may(row: PriorityRow) -> str:
 
 def _names(slugs: Sequence[str]) -> str:
     return ", ".join(slugs[:MOST_NAMED]) + (" …" if len(slugs) > MOST_NAMED else "")
+
+
+@register.simple_tag
+def cluster_action(event: AuditEvent) -> str:
+    """What was done to a cluster."""
+    return str(CLUSTER_ACTIONS.get(event.action, event.action))
 
 
 @register.simple_tag

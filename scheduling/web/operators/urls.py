@@ -1,7 +1,7 @@
 from django.urls import path
 
 from scheduling.reports.upcoming import BLOCK, WINDOW
-from scheduling.web.operators import budgets, maintenance, policy, priorities
+from scheduling.web.operators import budgets, clusters, helm, maintenance, policy, priorities
 
 KEPT = {"windows": WINDOW, "blocks": BLOCK}
 
@@ -9,6 +9,13 @@ urlpatterns = [
     path("admin/policies/", policy.policy_page, name="policies"),
     path("admin/policies/restore/", policy.restore, name="policy-restore"),
     path("tenants/<slug:slug>/budget/", budgets.budget, name="budget"),
+    path("admin/clusters/", clusters.clusters, name="clusters"),
+    path("admin/clusters/connect/", clusters.connect, name="cluster-connect"),
+    path("admin/clusters/of/<slug:cluster>/", clusters.cluster_page, name="cluster"),
+    path("admin/clusters/of/<slug:cluster>/look/", clusters.look_again, name="cluster-look"),
+    path("admin/clusters/of/<slug:cluster>/access/", clusters.access, name="cluster-access"),
+    path("admin/clusters/of/<slug:cluster>/renew/", clusters.renew, name="cluster-renew"),
+    path("admin/clusters/of/<slug:cluster>/helm/", helm.operator_values, name="operator-values"),
     path("admin/priorities/", priorities.priorities, name="priorities"),
     path("admin/priorities/new/", priorities.new, name="priority-new"),
     path("admin/priorities/of/<slug:priority>/", priorities.edit, name="priority"),
