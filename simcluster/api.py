@@ -1,6 +1,6 @@
 """The Kubernetes API: from a request to an answer, whatever carries them."""
 
-from simcluster import errors, parts
+from simcluster import errors, logs, parts
 from simcluster.discovery import document
 from simcluster.objects import Obj, Stored, name_of, namespace_of, uid_of
 from simcluster.reads import Reader, selection
@@ -75,7 +75,7 @@ class Api:
         if target.part == "log":
             if request.method != "GET":
                 raise errors.method_not_allowed()
-            return parts.log_of(self._world, pod, request)
+            return logs.log_of(self._world, pod, request)
         if request.method != "POST":
             raise errors.method_not_allowed()
         if target.part == "binding":

@@ -40,6 +40,19 @@ from topology.models import Cluster, Gpu
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 PASSWORD = "a-long-pass-phrase"
+LOG = b"".join(
+    b"2026-03-02T11:5%d:00Z %s\n" % (minute, line)
+    for minute, line in enumerate(
+        [
+            b"Loading 1,024 shards of the corpus from /data/pile",
+            b"\x1b[33mWARNING\x1b[0m 3 shards have no checksum",
+            b"\x1b[36mstep\x1b[0m 100  \x1b[1mloss\x1b[0m 2.8412  \x1b[32m381 samples/s\x1b[0m",
+            b"\x1b[36mstep\x1b[0m 200  \x1b[1mloss\x1b[0m 2.6127  \x1b[32m379 samples/s\x1b[0m",
+            b"\x1b[35mcheckpoint\x1b[0m " + b"/data/checkpoints/llama-70b/step-000200" * 6,
+            b"\x1b[31mNCCL WARN\x1b[0m timeout; \x1b[34mtrying again\x1b[0m <rank 3> \x1b[90mquiet",
+        ]
+    )
+)
 PHASE = {
     JobState.STARTING: MemberPhase.BINDING,
     JobState.RUNNING: MemberPhase.RUNNING,
@@ -336,6 +349,7 @@ def _place(job, node, gpus, *, rank, has_run):
         rank=rank,
         phase=PHASE[JobState(job.state)],
         started_at=job.started_at if has_run else None,
+        pod_name=f"{job.public_id}-main-{rank}" if has_run else "",
     )
     taken = node.gpus.filter(held_by__isnull=True).order_by("index")[:gpus]
     PlacementGpu.objects.bulk_create(

@@ -197,7 +197,8 @@ def remove(job_id: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> b
         if job is None:
             return False
         for group in job.groups.all():
-            gateway.delete_gang(key_of(job, group))
+            if not _is_left_to_be_read(job, group):
+                gateway.delete_gang(key_of(job, group))
         live = list(job.members.exclude(phase__in=ENDED_PHASES).select_related("group"))
         there = _there(job, live, gateway)
         for member in live:
@@ -217,6 +218,11 @@ def _note_orphans(job: Job, gateway: Gateway) -> None:
         for pod in gateway.members(key_of(job, group)):
             if pod.by_hand:
                 observation.observe_if_stray(job.cluster, pod)
+
+
+def _is_left_to_be_read(job: Job, group: JobGroup) -> bool:
+    """Whether the cluster itself ended the gang, whose logs it keeps for some days."""
+    return job.state in FINAL and bool(group.outcome) and group.outcome_attempt == job.attempt
 
 
 def _to_remove(job_id: int) -> Job | None:

@@ -12,6 +12,7 @@ from portal.core.web import found, polled, tag_of
 from scheduling.models import Job
 from scheduling.reports.estimates import estimate_of
 from scheduling.reports.explanation import Known, wait_of
+from scheduling.reports.failures import failure_of
 from scheduling.reports.job_detail import job_detail
 from scheduling.reports.jobs import job_row, with_rows
 from scheduling.reports.queue import jobs_at, queue_rows
@@ -25,6 +26,7 @@ from tenants.models import PriorityClass, Role
 LOOK_EVERY = 5.0  # seconds
 MINUTE = 60
 MOST_SHOWN = 5  # jobs in front
+LAST_EVENTS = 8
 
 
 def visible_job(request: HttpRequest, public_id: str) -> Job:
@@ -49,7 +51,8 @@ def job_page(request: HttpRequest, job: Job) -> HttpResponse:
         lambda: {
             "job": job,
             "row": job_row(job, at=at),
-            "detail": job_detail(job, at=at),
+            "tab": "overview",
+            **_detail(job, at),
             "ended": ended,
             "priority_name": _priority_name(job),
             "may_submit": may_submit,
@@ -61,6 +64,15 @@ def job_page(request: HttpRequest, job: Job) -> HttpResponse:
         every=LOOK_EVERY,
         ended=ended,
     )
+
+
+def _detail(job: Job, at: datetime) -> dict[str, Any]:
+    detail = job_detail(job, at=at)
+    return {
+        "detail": detail,
+        "last_events": detail.events[-LAST_EVENTS:],
+        "failure": failure_of(job, [row.member for row in detail.members], detail.events),
+    }
 
 
 def _known(job: Job, wall: datetime) -> Known:

@@ -1,11 +1,15 @@
 from django.urls import include, path
 
-from scheduling.web import change, cluster, job, jobs, new_job, queue
+from scheduling.web import change, cluster, job, job_tabs, jobs, logs, new_job, queue
 
 urlpatterns = [
     path("jobs/", jobs.job_list, name="job-list"),
     path("jobs/new/", new_job.new_job, name="job-new"),
     path("jobs/<str:public_id>/", job.job_page, name="job"),
+    path("jobs/<str:public_id>/logs/", logs.job_logs, name="job-logs"),
+    path("jobs/<str:public_id>/logs/file/", logs.job_log_file, name="job-log-file"),
+    path("jobs/<str:public_id>/events/", job_tabs.job_events, name="job-events"),
+    path("jobs/<str:public_id>/spec/", job_tabs.job_spec, name="job-spec"),
     path("jobs/<str:public_id>/cancel/", job.job_cancel, name="job-cancel"),
     path("jobs/<str:public_id>/change/", change.job_change, name="job-change"),
     path("queue/", queue.queue, name="queue"),

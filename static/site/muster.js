@@ -20,6 +20,35 @@
     }
   });
 
+  // A log stays where the reader is: at its end, or at the line that is being read.
+  function logIn(part) {
+    return part.matches && part.matches("[data-follow]") ? part.querySelector("pre") : null;
+  }
+  function isAtEnd(log) {
+    return log.scrollHeight - log.scrollTop - log.clientHeight < 24;
+  }
+  let logPlace = null; // null is the end
+  document.addEventListener("htmx:beforeSwap", function (event) {
+    const log = logIn(event.target);
+    if (log) {
+      const chosen = document.getSelection();
+      logPlace = isAtEnd(log) ? null : log.scrollTop;
+      event.detail.shouldSwap &&= chosen.isCollapsed || !log.contains(chosen.anchorNode);
+    }
+  });
+  document.addEventListener("htmx:load", function (event) {
+    const log = logIn(event.detail.elt);
+    if (log) {
+      log.scrollTop = logPlace === null ? log.scrollHeight : logPlace;
+    }
+  });
+  document.addEventListener("DOMContentLoaded", function () {
+    const log = document.querySelector("[data-follow] pre");
+    if (log) {
+      log.scrollTop = log.scrollHeight;
+    }
+  });
+
   // A part that says something new in data-say is read out, politely.
   document.addEventListener("htmx:beforeSwap", function (event) {
     const shown = event.target.dataset ? event.target.dataset.say : undefined;

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from tests.scene import add_clusters, add_plans, add_requests, make_scene
+from tests.scene import LOG, add_clusters, add_plans, add_requests, make_scene
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -44,6 +44,11 @@ def pages_of(scene):
         ("omar", "/jobs/new/"),
         *(("mei", f"/jobs/{scene.jobs[name].public_id}/") for name in LOOKED_INTO),
         ("omar", f"/jobs/{running}/cancel/"),
+        ("omar", f"/jobs/{running}/logs/?times=1"),
+        ("omar", f"/jobs/{running}/logs/?q=loss"),
+        ("omar", f"/jobs/{scene.jobs['fresh-submission'].public_id}/logs/"),
+        ("vera", f"/jobs/{scene.jobs['yolo-detector'].public_id}/events/"),
+        ("omar", f"/jobs/{running}/spec/"),
         ("omar", "/queue/"),
         ("omar", "/cluster/"),
         ("omar", "/cluster/nodes/h100-01/"),
@@ -85,8 +90,16 @@ def pages_of(scene):
     ]
 
 
+class Writing:
+    """A cluster in which every pod has written the same."""
+
+    def log(self, asked):
+        return LOG
+
+
 @pytest.fixture
-def scene(live_server):
+def scene(live_server, monkeypatch):
+    monkeypatch.setattr("scheduling.web.logs.connect", lambda _path: Writing())
     scene = make_scene()
     scene.requests = add_requests(scene)
     scene.window, scene.block = add_plans(scene)

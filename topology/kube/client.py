@@ -26,6 +26,7 @@ from topology.kube.wire import ApiError, Backoff, Obj, Request
 CONNECTIONS = 32  # release_all opens 16 at a time, and the watches hold one each
 TRIES = 4
 CONNECT_SECONDS, READ_SECONDS = 3.0, 20.0
+_CHUNK = 65_536
 _LATER = frozenset({408, 429, 500, 502, 503, 504})
 
 
@@ -70,6 +71,21 @@ class KubernetesWire:
                 time.sleep(backoff.seconds())
         return self._ask_once(request)
 
+    def read(self, request: Request, *, most: int, within_seconds: float) -> bytes:
+        until = time.monotonic() + within_seconds
+        response = self._send(request, read_seconds=within_seconds)
+        found = bytearray()
+        try:
+            for chunk in response.stream(amt=_CHUNK):
+                found += chunk
+                if len(found) >= most or time.monotonic() > until:
+                    break
+        except (HTTPError, OSError) as error:
+            raise ClusterAway(f"the cluster's answer broke off: {error}") from error
+        finally:
+            response.close()
+        return bytes(found[:most])
+
     def follow(self, request: Request, *, quiet_seconds: float) -> "_Lines":
         return _Lines(self._send(request, read_seconds=quiet_seconds))
 
@@ -105,7 +121,7 @@ class _Lines:
     def __iter__(self) -> Iterator[bytes]:
         rest = b""
         try:
-            for chunk in self._response.stream(amt=65536):
+            for chunk in self._response.stream(amt=_CHUNK):
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from lines
         except (HTTPError, OSError, ValueError) as error:

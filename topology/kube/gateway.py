@@ -13,6 +13,7 @@ from topology.kube.values import (
     GangKey,
     GangSpec,
     GroupSeen,
+    LogAsked,
     MemberRelease,
     MemberSeen,
     NodeSeen,
@@ -22,7 +23,14 @@ from topology.kube.values import (
 )
 from topology.kube.wire import Obj
 
-__all__ = ["AttemptMoved", "ClusterAway", "Gateway", "NotThere", "RefusedByCluster"]
+__all__ = [
+    "AttemptMoved",
+    "ClusterAway",
+    "Gateway",
+    "NotStarted",
+    "NotThere",
+    "RefusedByCluster",
+]
 
 
 class NotThere(NotFound):
@@ -41,6 +49,12 @@ class AttemptMoved(Conflict):
     """The gang in the cluster belongs to another attempt: this call comes too late or too early."""
 
     code = "attempt_moved"
+
+
+class NotStarted(Conflict):
+    """The container has written nothing, since it does not run yet; the message says why."""
+
+    code = "not_started"
 
 
 class Gateway(Protocol):
@@ -126,3 +140,10 @@ class Gateway(Protocol):
 
     def nodes(self) -> tuple[NodeSeen, ...]:
         """Every node."""
+
+    def log(self, asked: LogAsked) -> bytes:
+        """What the pod wrote, as it wrote it; nothing of one that has no node yet.
+
+        NotThere: no such pod. NotStarted: it has a node, and its container does not run.
+        RefusedByCluster: we may not read it.
+        """

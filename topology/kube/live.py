@@ -8,12 +8,13 @@ from pathlib import Path
 from portal.core.errors import ClusterAway
 from topology.kube import manifest, names, parse, rendezvous, tenancy, upkeep
 from topology.kube.admission.policies import POLICY_NAMES, POLICY_PATHS
-from topology.kube.gateway import AttemptMoved, NotThere, RefusedByCluster
+from topology.kube.gateway import AttemptMoved, NotStarted, NotThere, RefusedByCluster
 from topology.kube.values import (
     Drift,
     GangKey,
     GangSpec,
     GroupSeen,
+    LogAsked,
     MemberRelease,
     MemberSeen,
     NodeSeen,
@@ -23,8 +24,9 @@ from topology.kube.values import (
 )
 from topology.kube.wire import JSON_PATCH, ApiError, Obj, ReadingWire, Request, Wire, pages
 
-NOT_FOUND, CONFLICT, INVALID = 404, 409, 422
+BAD, NOT_FOUND, CONFLICT, INVALID = 400, 404, 409, 422
 KNOCK_SECONDS = 8.0
+LOG_SECONDS = 8.0  # a page waits for it
 
 _lock = threading.Lock()
 _gateways: dict[tuple[str, bool], tuple[int, "LiveGateway"]] = {}
@@ -182,6 +184,24 @@ class LiveGateway:
 
     def nodes(self) -> tuple[NodeSeen, ...]:
         return tuple(parse.node_seen(obj) for obj in self._all("/api/v1/nodes", ""))
+
+    def log(self, asked: LogAsked) -> bytes:
+        query = {
+            "container": names.MAIN,
+            "tailLines": str(asked.lines),
+            "limitBytes": str(asked.most),
+            "timestamps": str(asked.stamped).lower(),
+        }
+        path = f"/api/v1/namespaces/{asked.namespace}/pods/{asked.pod_name}/log"
+        request = Request(method="GET", path=path, query=query)
+        try:
+            return self.wire.read(request, most=asked.most, within_seconds=LOG_SECONDS)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                raise NotThere(f"pod {asked.pod_name} is no longer there") from error
+            if error.status == BAD:
+                raise NotStarted(str(error)) from error
+            raise RefusedByCluster(str(error)) from error
 
     def _lead_on(self, spec: GangSpec, job: Obj) -> None:
         """Lead a Job of ours that is there on to the spec's attempt, if it is of an earlier one."""

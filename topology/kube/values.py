@@ -153,6 +153,20 @@ class MemberSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogAsked:
+    """The last `lines` lines that a pod's main container wrote, and of these at most `most` bytes.
+
+    stamped: each line begins with the instant at which it was written, and a blank.
+    """
+
+    namespace: str
+    pod_name: str
+    lines: int
+    most: int
+    stamped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSeen:
     """The Kubernetes Job of one member group.
 

@@ -52,6 +52,12 @@ class Wire(Protocol):
         ApiError: refused. ClusterAway: no answer, or none but "later".
         """
 
+    def read(self, request: Request, *, most: int, within_seconds: float) -> bytes:
+        """The first `most` bytes of the answer, asked for once, as long as they take `within`.
+
+        What came in time is given; ApiError and ClusterAway as for `ask`.
+        """
+
     def follow(self, request: Request, *, quiet_seconds: float) -> Stream:
         """Lines as they come; silence for longer than that is ClusterAway, as is a broken line."""
 
