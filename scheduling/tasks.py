@@ -11,7 +11,7 @@ from portal.core.locks import LockSpace, advisory_lock
 from portal.core.queueing import send_again, send_on_commit
 from scheduling import cycle
 from scheduling.models import Job
-from scheduling.services import advice, binding, outlook, reconciling
+from scheduling.services import advice, binding, outlook, reconciling, telling
 from scheduling.services.layouts import changing, driving
 from topology.kube.layout_doors import LiveLayoutDoors
 from topology.models import Cluster, NodeChange, Rollout
@@ -35,6 +35,14 @@ def run_cycle(*, cluster_id: int) -> None:
     if cycle.run_while_asked(cluster_id, clock=now):
         send_again("scheduling.look_ahead", cluster_id=cluster_id)
         advice.refresh_watched(Cluster.objects.get(pk=cluster_id))
+
+
+@shared_task(name="scheduling.tell_people", ignore_result=True)
+def tell_people() -> None:
+    """The beat: people are told of what became of their jobs."""
+    with advisory_lock(LockSpace.TELLING, 2) as held:
+        while held and telling.tell_of_jobs(at=timezone.now()) == telling.BATCH:
+            pass
 
 
 @shared_task(name="scheduling.run_cycles", ignore_result=True)

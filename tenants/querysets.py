@@ -51,6 +51,19 @@ class QuotaRequestQuerySet(TenantScopedQuerySet):
         return self.filter(state__in=PROMISED)
 
 
+class NotificationQuerySet(models.QuerySet):
+    def shown_to(self, user: Any) -> Self:
+        """What is in the inbox of `user`, the newest first."""
+        return self.filter(user=user, in_inbox=True).order_by("-pk")
+
+    def unread(self) -> Self:
+        return self.filter(in_inbox=True, read_at__isnull=True)
+
+    def to_mail(self, at: Any) -> Self:
+        """Due by `at`, and claimed by nobody."""
+        return self.filter(mail_due_at__lte=at, mailed_at__isnull=True)
+
+
 class PriorityClassQuerySet(models.QuerySet):
     def offered(self) -> Self:
         """Not retired: new jobs may ask for it."""

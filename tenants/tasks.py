@@ -10,6 +10,9 @@ from portal.core.locks import LockSpace, advisory_lock
 from tenants.models import Tenant
 from tenants.services import tenancy
 from tenants.services.grant_clock import advance_grants
+from tenants.services.mail import send_due_mail
+from tenants.services.notifications import forget_old
+from tenants.services.telling import tell_of_requests
 from topology.models import Cluster
 from topology.services.reach import gateway_to
 
@@ -20,6 +23,21 @@ logger = logging.getLogger(__name__)
 def advance_grants_now() -> None:
     """The beat: time starts grants, reminds of their end, and ends them."""
     advance_grants(at=timezone.now())
+
+
+@shared_task(name="tenants.tell_people", ignore_result=True)
+def tell_people() -> None:
+    """The beat: people are told of what became of requests for quota."""
+    with advisory_lock(LockSpace.TELLING, 1) as held:
+        if held:
+            tell_of_requests(at=timezone.now())
+
+
+@shared_task(name="tenants.send_mail", ignore_result=True)
+def send_mail() -> None:
+    """Mail what is due; asked for when something is, and by the beat."""
+    send_due_mail(at=timezone.now())
+    forget_old(at=timezone.now())
 
 
 @shared_task(name="tenants.keep_tenancy", ignore_result=True)

@@ -16,6 +16,7 @@ class LockSpace(IntEnum):
     OUTLOOK = 6
     TENANCY = 7
     NODE_CHANGE = 8
+    TELLING = 9
 
 
 @contextmanager

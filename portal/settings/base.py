@@ -18,6 +18,8 @@ env = environ.Env(
     MUSTER_SIMCLUSTER_URL=(str, ""),
     MUSTER_SIMCLUSTER_TOKEN=(str, ""),
     MUSTER_BIND_TIMEOUT_SECONDS=(int, 30),
+    MUSTER_MAIL_URL=(str, "dummymail://"),
+    MUSTER_MAIL_FROM=(str, "Muster <muster@localhost>"),
     MUSTER_LOG_LEVEL=(str, "INFO"),
     KUBERNETES_SERVICE_HOST=(str, ""),  # stands in every pod
     MUSTER_ALIVE_FILE=(str, ""),
@@ -34,6 +36,13 @@ SIMCLUSTER_URL = env("MUSTER_SIMCLUSTER_URL")
 SIMCLUSTER_TOKEN = env("MUSTER_SIMCLUSTER_TOKEN")
 BIND_TIMEOUT_SECONDS = env("MUSTER_BIND_TIMEOUT_SECONDS")
 ALIVE_FILE = env("MUSTER_ALIVE_FILE")
+
+# smtp+tls://USER:PASSWORD@HOST:587 and the like; without one no mail leaves, and pages say so.
+_mail = env.email_url("MUSTER_MAIL_URL")
+globals().update(_mail)
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env("MUSTER_MAIL_FROM")
+SENDS_MAIL = not _mail["EMAIL_BACKEND"].endswith("dummy.EmailBackend")
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -213,6 +222,9 @@ CELERY_BEAT_SCHEDULE = {
     "grants": {"task": "tenants.advance_grants", "schedule": 60.0},
     "checks": {"task": "topology.check_clusters", "schedule": 1800.0},
     "tenancies": {"task": "tenants.keep_tenancies", "schedule": 300.0},
+    "requests-told": {"task": "tenants.tell_people", "schedule": 10.0},
+    "jobs-told": {"task": "scheduling.tell_people", "schedule": 5.0},
+    "mail": {"task": "tenants.send_mail", "schedule": 60.0},
 }
 
 LOGGING = {

@@ -16,11 +16,17 @@ class JobEvent(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
     at = models.DateTimeField()  # cluster clock
+    is_told = models.BooleanField(default=False, db_default=False)  # to those whom it concerns
 
     objects = OfJobQuerySet.as_manager()
 
     class Meta:
-        indexes = [models.Index(fields=["job", "id"], name="job_event_of_job")]
+        indexes = [
+            models.Index(fields=["job", "id"], name="job_event_of_job"),
+            models.Index(
+                fields=["id"], condition=models.Q(is_told=False), name="job_event_to_tell"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.job_id}: {self.from_state or 'new'} → {self.to_state}"

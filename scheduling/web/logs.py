@@ -12,7 +12,7 @@ from scheduling.web.job import LOOK_EVERY, visible_job
 from scheduling.web.log_lines import written
 from tenants.access import require_role
 from tenants.models import Role
-from topology.kube.live import connect
+from topology.services.reach import gateway_to
 
 LENGTHS = (200, 2000, 20_000)
 MOST_MEMBERS = 500
@@ -47,7 +47,7 @@ def job_logs(request: HttpRequest, job: Job) -> HttpResponse:
     require_role(request.user, job.tenant, Role.RESEARCHER)
     chosen, members = LogFilter.of(request), members_of(job)
     member = named(members, chosen.member)
-    gateway = connect(job.cluster.kubeconfig_path)
+    gateway = gateway_to(job.cluster)
     page = log_page(job, member, gateway, lines=chosen.lines, text=chosen.text)
     return polled(
         request,
@@ -76,7 +76,7 @@ def job_log_file(request: HttpRequest, job: Job) -> HttpResponse:
     member = named(members_of(job), LogFilter.of(request).member)
     if member is None or not member.pod_name:
         raise NotFound("")
-    data = whole_log(job, member, connect(job.cluster.kubeconfig_path))
+    data = whole_log(job, member, gateway_to(job.cluster))
     name = f"{job.public_id}-{_called(member)}.log"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return HttpResponse(data, content_type="text/plain; charset=utf-8", headers=headers)

@@ -1,6 +1,12 @@
 from tenants.models.budget import Budget
 from tenants.models.cohort import Cohort
 from tenants.models.membership import Membership, Role
+from tenants.models.notification import (
+    MailTimes,
+    Notification,
+    NotificationChoice,
+    NotificationKind,
+)
 from tenants.models.priority import PriorityClass
 from tenants.models.quota import Quota
 from tenants.models.quota_request import (
@@ -18,7 +24,11 @@ __all__ = [
     "ApiToken",
     "Budget",
     "Cohort",
+    "MailTimes",
     "Membership",
+    "Notification",
+    "NotificationChoice",
+    "NotificationKind",
     "PriorityClass",
     "Quota",
     "QuotaGrant",

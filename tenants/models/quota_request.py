@@ -168,11 +168,15 @@ class QuotaRequestEvent(models.Model):
     at = models.DateTimeField()  # wall clock
     note = models.TextField(blank=True)
     numbers = models.JSONField(default=dict, blank=True)  # what was asked, offered, handed back
+    is_told = models.BooleanField(default=False, db_default=False)  # to those whom it concerns
 
     objects = OfRequestQuerySet.as_manager()
 
     class Meta:
-        indexes = [models.Index(fields=["request", "id"], name="quota_event_of_request")]
+        indexes = [
+            models.Index(fields=["request", "id"], name="quota_event_of_request"),
+            models.Index(fields=["id"], condition=Q(is_told=False), name="quota_event_to_tell"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.request_id}: {self.action}"

@@ -8,6 +8,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from scheduling.services.telling import tell_of_jobs
 from tests.scene import LOG, add_clusters, add_plans, add_requests, make_scene
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -60,6 +61,9 @@ def pages_of(scene):
         ("omar", "/tenants/nlp/memberships/"),
         ("mei", "/tenants/nlp/memberships/omar/remove/"),
         ("omar", "/profile/tokens/"),
+        ("omar", "/inbox/"),
+        ("newcomer", "/inbox/"),
+        ("root", "/profile/notifications/"),
         ("mei", "/cluster/calendar/"),
         ("root", "/cluster/calendar/"),
         ("root", "/admin/approvals/"),
@@ -99,11 +103,12 @@ class Writing:
 
 @pytest.fixture
 def scene(live_server, monkeypatch):
-    monkeypatch.setattr("scheduling.web.logs.connect", lambda _path: Writing())
+    monkeypatch.setattr("scheduling.web.logs.gateway_to", lambda _cluster: Writing())
     scene = make_scene()
     scene.requests = add_requests(scene)
     scene.window, scene.block = add_plans(scene)
     add_clusters(scene)
+    tell_of_jobs(at=scene.wall)
     return scene
 
 

@@ -7,7 +7,10 @@ from tenants.models import (
     ApiToken,
     Budget,
     Cohort,
+    MailTimes,
     Membership,
+    Notification,
+    NotificationChoice,
     PriorityClass,
     Quota,
     QuotaGrant,
@@ -155,6 +158,37 @@ class StarterRuleFactory(DjangoModelFactory):
     flavor = factory.SubFactory("tests.factories.topology.FlavorFactory")
     most_gpus = 2
     most_days = 30
+
+
+class NotificationFactory(DjangoModelFactory):
+    """Of a job that ended, unread."""
+
+    class Meta:
+        model = Notification
+
+    user = factory.SubFactory(UserFactory)
+    kind = "job_ended"
+    key = factory.Sequence(lambda n: f"job-event:{n}")
+    facts = {"job": "train", "state": "succeeded"}
+    link = "/jobs/"
+    happened_at = T0
+
+
+class NotificationChoiceFactory(DjangoModelFactory):
+    class Meta:
+        model = NotificationChoice
+
+    user = factory.SubFactory(UserFactory)
+    kind = "job_ended"
+
+
+class MailTimesFactory(DjangoModelFactory):
+    """At once, at any hour."""
+
+    class Meta:
+        model = MailTimes
+
+    user = factory.SubFactory(UserFactory)
 
 
 class TenancyFactory(DjangoModelFactory):

@@ -44,7 +44,7 @@ def asked_for():
     for app in APPS:
         for path in (ROOT / app).rglob("*.py"):
             found |= _in_code(path)
-    for path in (ROOT / "templates").rglob("*.html"):
+    for path in (ROOT / "templates").rglob("*.*"):
         found |= {ast.literal_eval(m) for m in IN_TEMPLATE.findall(templatize(path.read_text()))}
     return found
 

@@ -43,7 +43,7 @@ def writes(monkeypatch):
 
     def having(*lines, **how):
         pod = Pod(*lines, **how)
-        monkeypatch.setattr("scheduling.web.logs.connect", lambda _path: pod)
+        monkeypatch.setattr("scheduling.web.logs.gateway_to", lambda _cluster: pod)
         return pod
 
     return having
