@@ -82,6 +82,9 @@ class ReadingWire:
             )
         return self._wire.ask(request)
 
+    def read(self, request: Request, *, most: int, within_seconds: float) -> bytes:
+        return self._wire.read(request, most=most, within_seconds=within_seconds)
+
     def follow(self, request: Request, *, quiet_seconds: float) -> Stream:
         return self._wire.follow(request, quiet_seconds=quiet_seconds)
 

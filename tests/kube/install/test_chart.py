@@ -156,7 +156,7 @@ def test_only_who_speaks_to_the_cluster_has_a_token(helm):
     pods = templates_of(helm.rendered("full"))
 
     tokens = {name for name, pod in pods.items() if pod["automountServiceAccountToken"]}
-    assert tokens == {"worker", "watcher", "agent"}
+    assert tokens == {"web", "worker", "watcher", "agent"}
 
 
 def test_there_is_one_beat_and_never_two(helm):
