@@ -1,15 +1,18 @@
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from portal.core import clock
 from portal.core.errors import Refused
 from portal.core.web import blame, signed_in
+from scheduling.models import Job
 from scheduling.reports.capacity import capacity_of
 from scheduling.reports.helps import Help, helps_of
 from scheduling.reports.quota_use import tenants_in_use
@@ -18,37 +21,100 @@ from scheduling.services.trial import Trial, try_job
 from scheduling.web.copying import Pattern, pattern_of
 from scheduling.web.forms import FIELD_OF, JobForm, job_form
 from scheduling.web.job import visible_job
+from scheduling.web.job_text import BadText, curl_of, values_of, yaml_of
+from scheduling.web.templates import TEMPLATES, Template
 from topology.web.clusters import chosen_cluster, clusters_of
 
 UNPROCESSABLE = 422
+FORM, YAML, CURL = VIEWS = "form", "yaml", "curl"
 Done = TypeVar("Done")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job to be, as it was sent: its form, and the text it was read from if it was one."""
+
+    form: JobForm
+    view: str
+    text: str = ""
+    bad: str = ""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def new_job(request: HttpRequest) -> HttpResponse:
-    """The form of a new job, or of a copy of `?from=`; what is wrong is said beside its fields."""
-    pattern = _pattern(request)
-    form = job_form(request, clusters_of(request), pattern and pattern.initial)
+    """The form of a new job, or of a copy of `?from=`, or of `?template=`; or the same as text.
+
+    What is wrong is said beside its fields. Who looks at it another way is told nothing yet.
+    """
+    pattern, template = _pattern(request), TEMPLATES.get(request.GET.get("template", ""))
+    proposed = pattern.initial if pattern else template.initial if template else None
+    draft = _draft(request, proposed)
     trial = None
-    if request.method == "POST" and form.is_valid():
+    if request.method == "POST" and "view" not in request.POST and draft.form.is_valid():
         if "try" in request.POST:
-            trial = _hand_over(form, request, try_job)
-        elif job := _hand_over(form, request, submit_job):
+            trial = _hand_over(draft.form, request, try_job)
+        elif job := _hand_over(draft.form, request, submit_job):
             messages.success(request, _("Job %(job)s was submitted.") % {"job": job.name})
             return redirect("job", public_id=job.public_id)
+    shown = _shown(request, draft, trial) | {"pattern": pattern, "template": template}
+    wrong = draft.form.errors or draft.bad
+    return render(request, "scheduling/job_new.html", shown, status=UNPROCESSABLE if wrong else 200)
+
+
+def _draft(request: HttpRequest, proposed: dict[str, Any] | None) -> Draft:
+    """What was sent, by the way that it is to be looked at now."""
+    clusters = clusters_of(request)
+    sent = request.POST if request.method == "POST" else {}
+    view = sent.get("view", YAML if "yaml" in sent else FORM)
+    view = view if view in VIEWS else FORM
+    if "yaml" not in sent:
+        form = job_form(request, clusters, proposed)
+        return Draft(form if "view" not in sent else _unasked(form, sent.dict(), request), view)
+    text = sent["yaml"].replace("\r\n", "\n")
+    blank = JobForm(reader=request.user, clusters=clusters)
+    try:
+        values = {**values_of(text, blank), "once": sent.get("once", "")}
+    except BadText as wrong:
+        return Draft(blank, YAML, text, str(wrong))
+    if "view" in sent:
+        return Draft(_unasked(blank, values, request), view)
+    given = {"cluster": clusters[0].slug if len(clusters) == 1 else ""} | values
+    return Draft(JobForm(given, reader=request.user, clusters=clusters), YAML, text)
+
+
+def _unasked(form: JobForm, values: dict[str, Any], request: HttpRequest) -> JobForm:
+    """The form that proposes `values`, and does not complain of them yet."""
+    known = {name: value for name, value in values.items() if name in form.fields}
+    return JobForm(initial=known, reader=request.user, clusters=clusters_of(request))
+
+
+def _shown(request: HttpRequest, draft: Draft, trial: Trial | None) -> dict[str, Any]:
     cluster = chosen_cluster(request)
-    shown = {
-        "form": form,
-        "pattern": pattern,
+    address = request.build_absolute_uri(reverse("api:docs").removesuffix("docs/") + "v1")
+    return {
+        "form": draft.form,
+        "view": draft.view,
+        "bad": draft.bad,
+        "yaml": draft.text or yaml_of(draft.form),
+        "curl": curl_of(draft.form, address=address) if draft.view == CURL else "",
         "trial": trial,
         "helps": _helps(trial, request),
-        "uses": tenants_in_use(form.fields["tenant"].queryset),
+        "uses": tenants_in_use(draft.form.fields["tenant"].queryset),
         "capacity": capacity_of(cluster) if cluster else (),
+        "templates": _templates(),
+        "last": _last_job(request),
     }
-    return render(
-        request, "scheduling/job_new.html", shown, status=UNPROCESSABLE if form.errors else 200
-    )
+
+
+def _templates() -> list[tuple[str, Template]]:
+    return list(TEMPLATES.items())
+
+
+def _last_job(request: HttpRequest) -> Job | None:
+    """The reader's last job, which they may like to run again."""
+    own = Job.objects.visible_to(request.user).filter(owner=request.user)
+    return own.newest_first().only("public_id", "name").first()
 
 
 def _pattern(request: HttpRequest) -> Pattern | None:

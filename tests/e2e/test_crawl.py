@@ -43,6 +43,7 @@ def pages_of(scene):
         ("omar", "/jobs/"),
         ("newcomer", "/jobs/"),
         ("omar", "/jobs/new/"),
+        ("omar", "/jobs/new/?template=pytorch-ddp"),
         *(("mei", f"/jobs/{scene.jobs[name].public_id}/") for name in LOOKED_INTO),
         ("omar", f"/jobs/{running}/cancel/"),
         ("omar", f"/jobs/{running}/logs/?times=1"),

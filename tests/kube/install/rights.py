@@ -97,6 +97,7 @@ class Installation:
         self.found = found
         self.worker = Account(plane, "muster-worker")
         self.watcher = Account(plane, "muster-watcher")
+        self.web = Account(plane, "muster-web")
 
 
 def how(method):

@@ -175,6 +175,20 @@ def test_what_muster_never_does_is_refused(full, account, method, path, body):
     assert getattr(full, account).api.ask(method, path, body, **how(method))[0] == 403
 
 
+def test_pages_read_logs(full):
+    code, said = full.web.api.ask(*NEVER["reads logs"])
+
+    assert (code, said["reason"]) == (404, "NotFound")  # there is no such pod
+    assert granted(full.found, "muster-web") == {("get", "/pods/log")}
+
+
+@pytest.mark.parametrize("what", sorted(NEVER.keys() - {"reads logs"}))
+def test_pages_do_nothing_else(full, what):
+    method, path, body = NEVER[what]
+
+    assert full.web.api.ask(method, path, body, **how(method))[0] == 403
+
+
 @pytest.fixture(scope="module")
 def agent(full):
     """The account of the agent on the first node, with a token as the kubelet gives it."""
