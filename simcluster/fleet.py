@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from simcluster import survey
 from simcluster.clock import Clock, rfc3339
 from simcluster.devices import GPU, GPUS
 from simcluster.errors import UsageError
@@ -173,8 +174,13 @@ def node_object(spec: NodeSpec, clock: Clock, *, number: int, tainted: bool) -> 
             COUNT: str(spec.gpus),
             MEMORY: str(model.memory_mib),
             "muster.dev/gpu-model": spec.model,
+            **survey.labels(has_cards=spec.fabric.startswith("infiniband")),
         }
-    annotations = {GPUS: json.dumps(gpus_json(spec), separators=(",", ":"))}
+    gpus, has_cards = gpus_json(spec), spec.fabric.startswith("infiniband")
+    annotations = {
+        GPUS: json.dumps(gpus, separators=(",", ":")),
+        **survey.annotations(gpus, has_nvlink=model.nvlink, has_cards=has_cards),
+    }
     node: Obj = {
         "apiVersion": "v1",
         "kind": "Node",

@@ -15,6 +15,7 @@ from scheduling.reports.occupancy import GpuUse, Holder, count_kinds, holders_in
 from scheduling.web.drawing import NodePicture, draw
 from topology.models import Node
 from topology.reports.floor import PoolPlan, floor_plan, node_plan, with_gpus
+from topology.reports.links import link_table, survey_of
 from topology.web.clusters import chosen_cluster
 
 LOOK_EVERY = 15.0  # seconds
@@ -125,6 +126,8 @@ def node_page(request: HttpRequest, name: str) -> HttpResponse:
         "node": node,
         "changed_at": cluster_time(node.cluster, wall=node.seen_at) if node.seen_at else None,
         "picture": draw(node_plan(node), holders),
+        "links": link_table(node),
+        "survey": survey_of(node),
         "node_states": NODE_STATES,
         "kinds": KIND_LABELS,
         "rows": job_rows(with_rows(jobs), wall=wall),

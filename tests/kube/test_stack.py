@@ -199,4 +199,4 @@ def test_the_simulated_cluster_is_read_without_a_write(tmp_path):
 
     there = {part.key: part.nodes for part in seen.parts if part.is_there}
     assert (seen.nodes, seen.gpu_nodes, seen.closed) == (2, 2, ())
-    assert there == {"driver": 2, "device_plugin": 2, "gfd": 2}
+    assert there == {"driver": 2, "device_plugin": 2, "gfd": 2, "agent": 2}

@@ -38,6 +38,8 @@ def test_a_node_carries_labels_room_and_its_gpus(kube):
         "muster.dev/gpu-model": "H100-SXM",
         "muster.dev/rack": "rack-1",
         "muster.dev/fabric": "infiniband-1",
+        "muster.dev/gpu-driver-state": "ok",
+        "muster.dev/gpudirect": "yes",
     }
     assert room == {"cpu": "128", "memory": "1024Gi", "pods": "110", "nvidia.com/gpu": "8"}
     assert [gpu["index"] for gpu in gpus] == list(range(8))

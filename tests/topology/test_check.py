@@ -38,7 +38,7 @@ def test_the_task_notes_what_a_cluster_has(cluster):
     row = ClusterCheck.objects.get(cluster=cluster)
     there = [part["key"] for part in row.parts if part["is_there"]]
     assert (row.gpu_nodes, row.trouble, row.knows_rights) == (2, "", True)
-    assert there == ["driver", "device_plugin", "gfd"]
+    assert there == ["driver", "device_plugin", "gfd", "agent"]
     assert (row.lacks_to_look, row.lacks_to_manage, row.closed) == ([], [], [])
 
 

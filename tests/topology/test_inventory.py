@@ -47,6 +47,7 @@ SEEN = NodeSeen(
     fabric="ethernet-1",
     nvlink_domain="domain-1",
     gpus=(gpu(0, island=0, numa=0), gpu(1, island=1, numa=1)),
+    survey={"driver": {"state": "ok"}, "gpudirect": "no"},
     taints=({"key": "team", "value": "storage", "effect": "NoSchedule"},),
 )
 
@@ -87,6 +88,7 @@ def test_a_node_is_written_down_with_all_that_it_has():
             "replicas": 1,
             "paused": [],
         },
+        "survey": {"driver": {"state": "ok"}, "gpudirect": "no"},
         "taints": [{"key": "team", "value": "storage", "effect": "NoSchedule"}],
         "others": [],
         "strays": {},

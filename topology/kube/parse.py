@@ -64,10 +64,28 @@ def node_seen(obj: Obj, *, gone: bool = False) -> NodeSeen:
         fabric=_first(labels, names.FABRIC),
         nvlink_domain=_first(labels, names.NVLINK_DOMAIN),
         gpus=gpus,
+        survey=survey_seen(obj),
         layout=layout_seen(obj),
         taints=tuple(_taint(t) for t in taints if t["key"] not in _TOLERATED | _SAID_ELSEWHERE),
         gone=gone,
     )
+
+
+def survey_seen(node: Obj) -> dict[str, Any]:
+    """What our agent on the node says besides its GPUs; nothing of what is torn."""
+    labels, notes = node["metadata"].get("labels") or {}, node["metadata"].get("annotations") or {}
+    read = {"links": _note(notes, names.LINKS), "driver": _note(notes, names.DRIVER)}
+    said = {key: value for key, value in read.items() if value}
+    direct = labels.get(names.GPUDIRECT)
+    return {**said, "gpudirect": direct} if direct else said
+
+
+def _note(notes: dict[str, str], name: str) -> dict[str, Any]:
+    try:
+        said = json.loads(notes.get(name) or "{}")
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def gpus_of(node: Obj) -> tuple[GpuSeen, ...]:
@@ -89,7 +107,7 @@ def gpus_of(node: Obj) -> tuple[GpuSeen, ...]:
     if _has_slices_for_gpus(labels):
         count = 0  # how many boards they are of, nobody says
     return tuple(
-        GpuSeen(index=n, uuid=f"unknown-{n}", model=_product(labels), **sharing)
+        GpuSeen(index=n, uuid=f"unknown-{n}", model=_model(labels), **sharing)
         for n in range(count // sharing.get("replicas", 1))
     )
 
@@ -325,6 +343,12 @@ def _taint(taint: Obj) -> dict[str, str]:
 def _product(labels: dict[str, str]) -> str:
     """The model as its label has it, without what is added for GPUs that are cut or shared."""
     return _ADDED.sub("", labels.get(names.GPU_PRODUCT, ""))
+
+
+def _model(labels: dict[str, str]) -> str:
+    """The model, or where nobody tells it (as on a Jetson without our agent) what is known."""
+    arch = labels.get(names.ARCH, "")
+    return _product(labels) or labels.get(names.BOARD) or f"NVIDIA-GPU-{arch}".rstrip("-")
 
 
 def _sharing(labels: dict[str, str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ so an older report can be told from a newer one.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,7 @@ class NodeSeen:
     fabric: str = ""
     nvlink_domain: str = ""
     gpus: tuple[GpuSeen, ...] = ()
+    survey: Mapping[str, Any] = field(default_factory=dict)  # links, driver, gpudirect
     layout: LayoutSeen = LayoutSeen()
     taints: tuple[Mapping[str, str], ...] = ()  # {key, value, effect}; others', not our own
     gone: bool = False

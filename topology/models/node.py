@@ -43,6 +43,7 @@ class Node(models.Model):
     is_ready = models.BooleanField(default=True)
     is_changing = models.BooleanField(default=False)  # a rollout has it in hand: nothing starts
     layout_seen = models.JSONField(default=dict, blank=True)  # of kube.values.LayoutSeen
+    survey = models.JSONField(default=dict, blank=True)  # of our agent: links, driver, gpudirect
     taints = models.JSONField(default=list, blank=True)  # [{key, value, effect}], foreign ones
     # What work that is not ours takes: [{name, gpus, cpu_milli, memory_mib, scheduler}], by its
     # cluster's word; and that which bears our label and is in no ledger, by uid.

@@ -18,7 +18,7 @@ from topology.services.partitions import observe_slices
 CLOCK_SLACK = timedelta(seconds=0.1)
 SEEN_EVERY = timedelta(seconds=30)
 # What a plan does not look at: a change of these alone asks for no cycle.
-_ASIDE = frozenset({"uid", "seen_version", "seen_at", "layout_seen"})
+_ASIDE = frozenset({"uid", "seen_version", "seen_at", "layout_seen", "survey"})
 
 
 @transaction.atomic
@@ -120,6 +120,7 @@ def _facts(cluster: Cluster, seen: NodeSeen) -> dict[str, Any]:
         "is_ready": seen.is_ready,
         "taints": [dict(taint) for taint in seen.taints],
         "layout_seen": {**asdict(seen.layout), "paused": list(seen.layout.paused)},
+        "survey": dict(seen.survey),
         "seen_version": seen.version,
     }
 

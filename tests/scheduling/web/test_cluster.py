@@ -163,3 +163,17 @@ def test_quota_lists_ones_own_tenants(as_omar, client, scene):
     every = re.findall(r'data-tenant="(\w+)"', client.get("/quota/").content.decode())
 
     assert (mine, every) == (["nlp"], ["nlp", "vision"])
+
+
+def test_a_node_shows_its_links_and_what_its_agent_saw(as_omar, scene):
+    node = scene.nodes[0]
+    links = {"gpus": [0, 1, 2], "links": ["NV18 SYS", "PHB"]}
+    node.survey = {"links": links, "driver": {"state": "hangs", "why": "no answer within 10 s"}}
+    node.save()
+
+    page = as_omar.get(f"/cluster/nodes/{node.name}/").content.decode()
+
+    assert page.count("<strong>NV18</strong>") == 2
+    assert "across the link between CPU sockets" in page
+    assert "does not answer in time" in page
+    assert "no answer within 10 s" in page
