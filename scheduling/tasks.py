@@ -87,6 +87,13 @@ def scale_job(*, job_id: int, attempt: int) -> None:
     binding.scale(job_id, attempt, gateway_to(cluster), clock=lambda: now(cluster))
 
 
+@shared_task(name="scheduling.limit_job", **_PATIENT)
+def limit_job(*, job_id: int, attempt: int) -> None:
+    """Tell the cluster when a running job ends; what is left undone the beat finds."""
+    cluster = Cluster.objects.get(jobs=job_id)
+    binding.limit(job_id, attempt, gateway_to(cluster))
+
+
 @shared_task(name="scheduling.look_after_job", **_PATIENT)
 def look_after_job(*, job_id: int) -> None:
     """Find out what became of a job that lost a member."""

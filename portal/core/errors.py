@@ -13,7 +13,7 @@ PortalError             400
   ClusterAway           503  the cluster does not answer; try again
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class PortalError(Exception):
@@ -23,7 +23,7 @@ class PortalError(Exception):
     code: ClassVar[str] = "bad_request"
 
     def __init__(
-        self, message: str, *, field: str = "", numbers: dict[str, int] | None = None
+        self, message: str, *, field: str = "", numbers: dict[str, Any] | None = None
     ) -> None:
         """`field` names what to mend, in the words of the request; `numbers` go into the answer."""
         super().__init__(message)

@@ -9,6 +9,7 @@ from scheduling.models import Job, JobDependency, JobEvent, JobGroup
 from scheduling.reports.estimates import Record, Start
 from scheduling.reports.explanation import Explanation, reasoning
 from scheduling.reports.helps import Help
+from scheduling.services.checks import LONGEST_WALLTIME
 from scheduling.states import JobState
 from tenants.models import User
 
@@ -181,12 +182,19 @@ class JobSerializer(JobRowSerializer):
     standby = serializers.BooleanField(source="is_standby", read_only=True)
     on_hold = serializers.BooleanField(source="is_held", read_only=True)
     topology = TopologyShownSerializer(source="*", read_only=True)
+    limit_end_at = serializers.DateTimeField(
+        read_only=True,
+        allow_null=True,
+        help_text="When its longest run is over; null before its start, or without a limit.",
+    )
     after = DependencySerializer(source="dependencies", many=True, read_only=True)
 
     class Meta(JobRowSerializer.Meta):
         fields = (
             *JobRowSerializer.Meta.fields,
             "on_hold",
+            "limit_end_at",
+            "warned_at",
             "topology",
             "after",
             "service_class",
@@ -208,6 +216,14 @@ class JobSerializer(JobRowSerializer):
 class HoldSerializer(StrictSerializer):
     because = serializers.CharField(
         required=False, default="", allow_blank=True, max_length=200, help_text="Why, for others."
+    )
+
+
+class ExtendSerializer(StrictSerializer):
+    walltime_seconds = serializers.IntegerField(
+        min_value=1,
+        max_value=LONGEST_WALLTIME,
+        help_text="The longest run in all, counted from its start.",
     )
 
 

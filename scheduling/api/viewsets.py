@@ -14,6 +14,7 @@ from portal.core.api.idempotency import IDEMPOTENCY_KEY, once
 from portal.core.api.queries import ListQuery, OneQuery
 from scheduling.api.serializers import (
     ExplanationSerializer,
+    ExtendSerializer,
     HoldSerializer,
     JobEventSerializer,
     JobRowSerializer,
@@ -25,6 +26,7 @@ from scheduling.reports.estimates import estimate_of
 from scheduling.reports.explanation import Known, explained
 from scheduling.reports.search import JobSearch, jobs_seen_by
 from scheduling.services.advice import fresh_advice
+from scheduling.services.extending import extend_job
 from scheduling.services.holding import hold_job, release_job
 from scheduling.services.lifecycle import cancel_job
 from scheduling.services.submission import submit_job
@@ -113,6 +115,16 @@ class JobDoor(Listing, Reading):
     def release(self, request: Request, **kwargs: Any) -> Response:
         """Let a job that is on hold be started."""
         release_job(self.thing, by=request.user)
+        return self.one(self.get_object())
+
+    @extend_schema(request=ExtendSerializer, responses=JobSerializer)
+    @action(detail=True, methods=["post"])
+    def extend(self, request: Request, **kwargs: Any) -> Response:
+        """Let a running job run longer, where nobody was promised its place meanwhile."""
+        form = ExtendSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        job, asked = self.thing, form.validated_data["walltime_seconds"]
+        extend_job(job, asked, by=request.user, at=clock.now(job.cluster))
         return self.one(self.get_object())
 
     @extend_schema(responses=JobEventSerializer(many=True))

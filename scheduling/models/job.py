@@ -1,3 +1,5 @@
+from datetime import datetime, timedelta
+
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
@@ -86,6 +88,8 @@ class Job(models.Model):
     submitted_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    warned_at = models.DateTimeField(null=True, blank=True)  # that its longest run is nearly over
+    is_end_untold = models.BooleanField(default=False)  # the cluster is to be told when it ends
     release_by = models.DateTimeField(null=True, blank=True)  # wall: bound by then, or rolled back
 
     # The last verdict of a cycle; see scheduling.engine.plan.Reason.
@@ -137,6 +141,13 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.public_id})"
+
+    @property
+    def limit_end_at(self) -> datetime | None:
+        """When it has run for its walltime; None while it has not started, or without a limit."""
+        if self.started_at is None or self.walltime_seconds is None:
+            return None
+        return self.started_at + timedelta(seconds=self.walltime_seconds)
 
 
 class JobGroup(models.Model):

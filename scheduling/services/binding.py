@@ -8,6 +8,7 @@ gates and having them removed.
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any
@@ -18,7 +19,7 @@ from django.db.models.functions import Least, Now
 
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.models import Job, JobGroup, Member
-from scheduling.services import lifecycle, observation, settling
+from scheduling.services import lifecycle, observation, settling, walltime
 from scheduling.services.gangs import gangs_of, key_of, rendezvous_of, size_of
 from scheduling.services.holding import LONGEST_WHY
 from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
@@ -180,6 +181,25 @@ def _scale(job: Job, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool
     if None in found:
         return False
     return not gateway.release_all([release for own in found for release in own or ()])
+
+
+def limit(job_id: int, attempt: int, gateway: Gateway) -> bool:
+    """Tell the cluster when a running job ends; False when there is no more to tell.
+
+    An extension that comes meanwhile is told by a task of its own. Raises ClusterAway.
+    """
+    jobs = Job.objects.select_related("tenant")
+    running = jobs.filter(pk=job_id, attempt=attempt, state=JobState.RUNNING)
+    job = running.filter(is_end_untold=True).first()
+    ends_at = None if job is None else job.limit_end_at
+    if job is None or ends_at is None:
+        return False
+    for group in job.groups.order_by("index"):
+        with suppress(NotThere, AttemptMoved):  # it has ended, or is about to be found gone
+            wall_at = walltime.wall_at(job, ends_at)
+            gateway.limit_gang(key_of(job, group), ends_at=ends_at, wall_at=wall_at)
+    running.filter(walltime_seconds=job.walltime_seconds).update(is_end_untold=False)
+    return True
 
 
 def _live(job: Job) -> QuerySet[Member]:

@@ -31,6 +31,11 @@ def key_of(job: Job, group: JobGroup, *, attempt: int | None = None) -> GangKey:
     )
 
 
+def grace_of(job: Job) -> int:
+    """Seconds that its members have to end in once they are told to."""
+    return USUAL_GRACE if job.grace_seconds is None else job.grace_seconds
+
+
 def rendezvous_of(gang: GangSpec, owners: Mapping[str, str]) -> RendezvousSpec:
     """The names of a gang's members. owners: the uid of each of its Jobs, by its name."""
     return RendezvousSpec(namespace=gang.namespace, job=gang.job, owners=owners, labels=gang.labels)
@@ -52,7 +57,7 @@ def _gang(job: Job, group: JobGroup, sizes: tuple[GroupSize, ...]) -> GangSpec:
         annotations=job.annotations,
         labels={names.TENANT: job.tenant.slug},
         walltime_seconds=job.walltime_seconds,
-        grace_seconds=USUAL_GRACE if job.grace_seconds is None else job.grace_seconds,
+        grace_seconds=grace_of(job),
         saved_seconds=job.saved_seconds,
         priority_class=names.STANDBY if job.is_standby else names.MEMBERS,
         groups=sizes,

@@ -1,17 +1,8 @@
 """What a lost message left behind: rows that say one thing while nobody works on it."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from django.db.models import (
-    DateTimeField,
-    DurationField,
-    Exists,
-    ExpressionWrapper,
-    F,
-    OuterRef,
-    QuerySet,
-    Value,
-)
+from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from portal.core.queueing import send_again
@@ -20,6 +11,7 @@ from scheduling.querysets import JobQuerySet
 from scheduling.services.lifecycle import stop
 from scheduling.services.one_by_one import one_by_one
 from scheduling.services.scaling import take_back_late
+from scheduling.services.walltime import out_of_time, to_warn, warn
 from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
 from topology.models import Cluster
 
@@ -37,9 +29,12 @@ def reconcile(cluster: Cluster, *, at: datetime) -> None:
         lambda job: stop(job, towards=JobState.QUEUED, at=at, reason="not bound in time"),
     )
     one_by_one(
-        _out_of_time(jobs, at=at),
+        out_of_time(jobs, at=at),
         lambda job: stop(job, towards=JobState.TIMED_OUT, at=at, reason="its longest run is over"),
     )
+    one_by_one(to_warn(jobs, at=at), lambda job: warn(job, at=at))
+    for job in jobs.filter(state=JobState.RUNNING, is_end_untold=True):
+        send_again("scheduling.limit_job", job_id=job.pk, attempt=job.attempt)
     one_by_one(
         _late(jobs, state=JobState.RUNNING),
         lambda job: take_back_late(job, _unbound(job), at=at),
@@ -77,13 +72,6 @@ def _members(*, leaving: bool = False, **what: object) -> QuerySet[Member]:
 
 def _unbound(job: Job) -> QuerySet[Member]:
     return job.members.filter(attempt=job.attempt, is_leaving=False, phase__in=_NOT_BOUND)
-
-
-def _out_of_time(jobs: JobQuerySet, *, at: datetime) -> JobQuerySet:
-    """Running jobs that have run for their walltime. at: cluster clock."""
-    seconds = F("walltime_seconds") * Value(timedelta(seconds=1), output_field=DurationField())
-    latest_start = ExpressionWrapper(Value(at) - seconds, output_field=DateTimeField())
-    return jobs.filter(state=JobState.RUNNING, started_at__lte=latest_start)
 
 
 def _with_lost_members(jobs: JobQuerySet) -> JobQuerySet:

@@ -15,6 +15,7 @@ from scheduling.services.lifecycle import move
 from scheduling.services.losses import is_misplaced, stop_for_lost, stop_for_misplaced, why_failed
 from scheduling.services.preempting import count_hold_anew
 from scheduling.services.saved_work import after_stop, forget_stop
+from scheduling.services.walltime import begin_limit
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, JobState, MemberPhase
 from topology.services.cycle_request import ask_for_cycle
 
@@ -71,7 +72,8 @@ def _settle_starting(job: Job, members: list[Member], at: datetime) -> bool:
     started = [member for member in members if _has_started(member)]
     if started and (blamed or len(started) == len(members)):
         start = max((m.started_at for m in started if m.started_at is not None), default=at)
-        return move(job, JobState.RUNNING, at=start, started_at=start)
+        told = begin_limit(job, members, started_at=start)
+        return move(job, JobState.RUNNING, at=start, started_at=start, **told)
     if failure is not None:
         _queue_again_if_lost(job, members, at=at)
     elif _unexplained(job, members):

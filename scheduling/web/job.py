@@ -58,6 +58,7 @@ def job_page(request: HttpRequest, job: Job) -> HttpResponse:
             "may_submit": may_submit,
             "may_cancel": may_act,
             "may_change": may_act,
+            "may_extend": may_act and job.state == JobState.RUNNING and job.limit_end_at,
             **(_waiting(request, job, known, wall) if job.state == JobState.QUEUED else {}),
         },
         tag=tag_of(request, job.pk, job.version, moment, _marks(known)),

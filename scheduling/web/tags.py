@@ -32,6 +32,8 @@ STEPS = {
     "cancelled": gettext_lazy("cancelled"),
     "not bound in time": gettext_lazy("its members did not get onto their nodes in time"),
     "its longest run is over": gettext_lazy("its longest run is over"),
+    "its longest run is nearly over": gettext_lazy("its longest run is nearly over"),
+    "extended": gettext_lazy("its longest run was extended"),
     "below its minimum": gettext_lazy("fewer members were left than it needs"),
     "preempted for another tenant's job": gettext_lazy("another tenant's job needed its place"),
 }

@@ -1,6 +1,6 @@
 from django.urls import include, path
 
-from scheduling.web import change, cluster, job, job_tabs, jobs, logs, new_job, queue
+from scheduling.web import change, cluster, extending, job, job_tabs, jobs, logs, new_job, queue
 
 urlpatterns = [
     path("jobs/", jobs.job_list, name="job-list"),
@@ -11,6 +11,7 @@ urlpatterns = [
     path("jobs/<str:public_id>/events/", job_tabs.job_events, name="job-events"),
     path("jobs/<str:public_id>/spec/", job_tabs.job_spec, name="job-spec"),
     path("jobs/<str:public_id>/cancel/", job.job_cancel, name="job-cancel"),
+    path("jobs/<str:public_id>/extend/", extending.job_extend, name="job-extend"),
     path("jobs/<str:public_id>/change/", change.job_change, name="job-change"),
     path("queue/", queue.queue, name="queue"),
     path("", include("scheduling.web.quota.urls")),

@@ -46,6 +46,7 @@ def pages_of(scene):
         ("omar", "/jobs/new/?template=pytorch-ddp"),
         *(("mei", f"/jobs/{scene.jobs[name].public_id}/") for name in LOOKED_INTO),
         ("omar", f"/jobs/{running}/cancel/"),
+        ("omar", f"/jobs/{running}/extend/"),
         ("omar", f"/jobs/{running}/logs/?times=1"),
         ("omar", f"/jobs/{running}/logs/?q=loss"),
         ("omar", f"/jobs/{scene.jobs['fresh-submission'].public_id}/logs/"),

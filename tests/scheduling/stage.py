@@ -80,6 +80,9 @@ class Stage:
     def scale_job(self, job_id, attempt):
         binding.scale(job_id, attempt, self.gateway, clock=lambda: self.now)
 
+    def limit_job(self, job_id, attempt):
+        binding.limit(job_id, attempt, self.gateway)
+
     def look_after_job(self, job_id):
         binding.look_after(job_id, self.gateway, at=self.now)
 

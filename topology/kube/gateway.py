@@ -5,6 +5,7 @@ may raise ClusterAway, which means that it is worth trying again later, and noth
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from portal.core.errors import ClusterAway, Conflict, NotFound, Refused
@@ -107,6 +108,13 @@ class Gateway(Protocol):
         """Have the gang so many pods, ranks 0 on: the highest go, new ones wait at the gate.
 
         NotThere: no such gang. AttemptMoved: it is of another attempt.
+        """
+
+    def limit_gang(self, key: GangKey, *, ends_at: datetime, wall_at: datetime) -> None:
+        """Have the cluster end an open gang at `wall_at`, should nobody have done so by then.
+
+        Its pods are told that their job is stopped at `ends_at`.
+        NotThere: no such gang, or it is not open. AttemptMoved: it is of another attempt.
         """
 
     def gated_members(self, key: GangKey) -> tuple[MemberSeen, ...]:

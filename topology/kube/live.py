@@ -3,6 +3,9 @@
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
+from math import ceil
 from pathlib import Path
 
 from portal.core.errors import ClusterAway
@@ -25,6 +28,7 @@ from topology.kube.values import (
 from topology.kube.wire import JSON_PATCH, ApiError, Obj, ReadingWire, Request, Wire, pages
 
 BAD, NOT_FOUND, CONFLICT, INVALID = 400, 404, 409, 422
+PARALLEL = 16  # calls at a time
 KNOCK_SECONDS = 8.0
 LOG_SECONDS = 8.0  # a page waits for it
 
@@ -127,6 +131,17 @@ class LiveGateway:
     def scale_gang(self, key: GangKey, members: int) -> None:
         self._patch(_job_path(key), manifest.resized(key.attempt, members), of=key)
 
+    def limit_gang(self, key: GangKey, *, ends_at: datetime, wall_at: datetime) -> None:
+        job = self._find(_job_path(key)) or {}
+        opened_at = parse.instant(job.get("status", {}).get("startTime"))
+        if opened_at is None:
+            raise NotThere(f"{key.name} is not there, or not open")
+        seconds = max(1, ceil((wall_at - opened_at).total_seconds()))
+        self._patch(_job_path(key), manifest.limited(key.attempt, seconds), of=key)
+        pods = [pod for pod in self.members(key) if pod.phase not in {"succeeded", "failed"}]
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            list(pool.map(lambda pod: self._tell_end(pod, ends_at), pods))
+
     def gated_members(self, key: GangKey) -> tuple[MemberSeen, ...]:
         own = [member for member in self.members(key) if not member.by_hand]
         waiting = [member for member in own if member.phase == "gated" and not member.stopping]
@@ -142,7 +157,7 @@ class LiveGateway:
             self._release_as_found(release, path)
 
     def release_all(
-        self, releases: Sequence[MemberRelease], *, parallel: int = 16
+        self, releases: Sequence[MemberRelease], *, parallel: int = PARALLEL
     ) -> tuple[NotReleased, ...]:
         with ThreadPoolExecutor(parallel) as pool:
             outcomes = list(pool.map(self._try_release, releases))
@@ -244,6 +259,11 @@ class LiveGateway:
         except (RefusedByCluster, AttemptMoved) as error:
             return NotReleased(release=release, why=str(error))
         return None
+
+    def _tell_end(self, pod: MemberSeen, ends_at: datetime) -> None:
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod_name}"
+        with suppress(NotThere):
+            self._patch(path, manifest.told_end(pod.pod_uid, ends_at), of=None)
 
     def _patch(self, path: str, body: list[Obj], *, of: GangKey | None) -> None:
         """One JSON patch. A 422 does not say which test failed: where an attempt matters, look."""

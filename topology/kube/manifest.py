@@ -1,5 +1,6 @@
 """What we write into a cluster: the Job of a member group, and the patches of the gate protocol."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from topology.kube import names, rendezvous
@@ -7,8 +8,9 @@ from topology.kube.values import GangSpec, MemberRelease
 from topology.kube.wire import Obj
 
 DEFAULT_IMAGE = "busybox"
-# The cluster ends a member this long after its walltime, should nobody have done so by then.
-WALLTIME_NET_SECONDS = 600
+# The cluster ends a gang so long after its walltime, should nobody have done so by then. It counts
+# from before its pods are bound and their images fetched, until it is told the end to the second.
+WALLTIME_NET_SECONDS = 3600
 KEPT_SECONDS = 3 * 86_400  # of an ended gang with its logs; then the cluster removes it
 
 _GPU_TOLERATION = {"key": names.GPU, "operator": "Exists"}
@@ -36,6 +38,8 @@ def notes_of(spec: GangSpec) -> dict[str, str]:
 def gang_job(spec: GangSpec) -> Obj:
     """An Indexed Job, suspended, whose pods will wait at our gate."""
     template = {"labels": labels_of(spec), "annotations": notes_of(spec)}
+    # Of the Job, since that of a pod may never be raised.
+    deadline = {} if spec.walltime_seconds is None else _deadline(spec.walltime_seconds)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -51,11 +55,16 @@ def gang_job(spec: GangSpec) -> Obj:
             "completions": spec.members,
             "parallelism": spec.members,
             "backoffLimit": 0,
+            **deadline,
             "ttlSecondsAfterFinished": KEPT_SECONDS,
             "podFailurePolicy": _FAILURE_POLICY,
             "template": {"metadata": template, "spec": _pod_spec(spec)},
         },
     }
+
+
+def _deadline(walltime_seconds: int) -> Obj:
+    return {"activeDeadlineSeconds": walltime_seconds + WALLTIME_NET_SECONDS}
 
 
 def _pod_spec(spec: GangSpec) -> Obj:
@@ -73,8 +82,6 @@ def _pod_spec(spec: GangSpec) -> Obj:
         pod["subdomain"] = spec.job  # of the Service that `rendezvous` makes
     if spec.priority_class:
         pod["priorityClassName"] = spec.priority_class
-    if spec.walltime_seconds is not None:
-        pod["activeDeadlineSeconds"] = spec.walltime_seconds + WALLTIME_NET_SECONDS
     return pod
 
 
@@ -119,6 +126,27 @@ def resized(attempt: int, members: int) -> list[Obj]:
         _add("/spec/parallelism", members),
         _add("/spec/completions", members),
     ]
+
+
+def limited(attempt: int, seconds: int) -> list[Obj]:
+    """JSON patch that ends the Job so long after it was opened, if it is of `attempt`."""
+    return [
+        _test(_note("/metadata"), str(attempt)),
+        _add("/spec/activeDeadlineSeconds", seconds),
+    ]
+
+
+def told_end(pod_uid: str, ends_at: datetime) -> list[Obj]:
+    """JSON patch that tells a pod when its job is stopped."""
+    return [
+        _test("/metadata/uid", pod_uid),
+        _add(f"/metadata/annotations/{_escaped(names.ENDS_AT)}", stamp(ends_at)),
+    ]
+
+
+def stamp(at: datetime) -> str:
+    """An instant as Kubernetes writes it."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def as_made(release: MemberRelease) -> list[Obj]:

@@ -14,6 +14,7 @@ BOARD = "muster.dev/class"  # what a node is, where its GPU tells no name
 CHECKPOINT_AT = "muster.dev/checkpoint-at"  # of the last complete one; written by the node's side
 SAVED_SECONDS = "muster.dev/saved-seconds"  # of run time, by attempts before this one
 GANG_RANK = "muster.dev/rank"  # of a member among all of its gang, whatever its group
+ENDS_AT = "muster.dev/ends-at"  # when its job is stopped, as last said
 WORLD_SIZE = "muster.dev/world-size"  # how many members the gang had when the gate was opened
 PLACEMENT_FAILED = "muster.dev/PlacementFailed"
 

@@ -288,7 +288,7 @@ class GangSpec:
     """What one member group asks of the cluster: `members` equal pods, held at the gate.
 
     labels, annotations: carried onto the pods besides our own.
-    walltime_seconds: None for no limit; the cluster's own limit is a net some minutes above it.
+    walltime_seconds: None for no limit; the cluster's own limit is a net an hour above it.
     saved_seconds: run time that attempts before this one saved; the pods are told.
     priority_class: of the pods, which the cluster has; the cluster's default if it is not said.
     groups: of the whole gang, this one among them; it is the only one if they are not said.

@@ -18,6 +18,8 @@ from tests.factories.scheduling import T0
 JOBS = "/api/v1/jobs"
 NO_WISHES = {
     "on_hold": False,
+    "limit_end_at": None,
+    "warned_at": None,
     "topology": {"required": "", "preferred": "", "patience_seconds": None, "island": False},
     "after": [],
     "service_class": "training",
