@@ -12,7 +12,6 @@ from typing import Any
 
 from scheduling.services.layouts.draining import drain, is_empty
 from scheduling.services.layouts.moves import move_node
-from scheduling.services.layouts.rows import confirmed, setup_before, wish_of
 from topology.kube import names
 from topology.kube.gateway import NotThere, RefusedByCluster
 from topology.kube.layout_doors import LayoutDoors
@@ -25,6 +24,7 @@ from topology.layouts.wanted import entries_for, put_mig_config
 from topology.layouts.wish import plugin_file, setup_of
 from topology.models import GpuMode, NodeChange
 from topology.services.inventory import observe_node
+from topology.services.layouts import confirmed, setup_before, wish_of
 from topology.states import ACTIVE, TIMED, Mishap, Step
 
 SETTLE = timedelta(seconds=120)  # for counts to become what was planned, once all is back

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from django.db.models import QuerySet
 
 from scheduling.models import Job, Placement
-from scheduling.services.layouts.rows import setup_before, wish_of
 from scheduling.services.lifecycle import stop
 from scheduling.states import JobState
 from topology.kube.layout_doors import LayoutDoors
 from topology.layouts.preview import preview_node
 from topology.layouts.wish import setup_of
 from topology.models import Node, NodeChange
+from topology.services.layouts import setup_before, wish_of
 
 
 def must_be_empty(change: NodeChange) -> Collection[int]:

@@ -11,11 +11,11 @@ from portal.core import audit
 from portal.core.errors import Conflict, Refused
 from portal.core.queueing import send_on_commit
 from scheduling.services.layouts.moves import move_rollout
-from scheduling.services.layouts.rows import board_of, wish_of
 from tenants.access import require_operator
 from tenants.models import User
 from topology.layouts.wish import wish_problems
 from topology.models import LayoutVersion, Node, NodeChange, Rollout, RolloutEvent
+from topology.services.layouts import board_of, wish_of
 from topology.states import RolloutState, Step
 
 MOST_NODES = 5000

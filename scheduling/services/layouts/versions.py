@@ -11,12 +11,12 @@ from django.utils.translation import gettext as _
 
 from portal.core import audit
 from portal.core.errors import Refused
-from scheduling.services.layouts.rows import wish_of
 from tenants.access import require_operator
 from tenants.models import User
 from topology.layouts.node import MigStrategy
 from topology.layouts.wish import wish_problems
 from topology.models import Cluster, Layout, LayoutVersion
+from topology.services.layouts import wish_of
 
 _LONGEST_SLUG = 40
 

@@ -1,5 +1,6 @@
 """Layouts, rollouts and jobs for tests, in a line each."""
 
+from scheduling.reports.rollout_preview import preview_rollout
 from scheduling.services.layouts.rollouts import RolloutRequest, begin_rollout
 from scheduling.services.layouts.versions import VersionRequest, make_layout
 from scheduling.services.requests import GroupRequest, JobRequest
@@ -69,3 +70,10 @@ def in_cluster(stage):
         node.name: (dict(node.layout.offers), node.layout.mig_state, node.is_cordoned)
         for node in stage.gateway.nodes()
     }
+
+
+def preview(stage, of, **how):
+    """What bringing a version to every node would do."""
+    nodes = Node.objects.filter(cluster=stage.cluster).select_related("flavor")
+    found = list(nodes.prefetch_related("gpus__instances"))
+    return preview_rollout(of, found, **{"wave": 1, "max_unavailable": 1, **how})
