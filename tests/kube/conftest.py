@@ -7,6 +7,7 @@ import pytest
 from portal.embedded.programs import CannotStart
 from tests.kube.controlplane import build
 from tests.kube.controlplane.running import running_control_plane
+from tests.kube.webhooks import running_webhook_server
 
 
 @pytest.hookimpl(trylast=True)
@@ -39,3 +40,10 @@ def control_plane(control_plane_programs, throwaway):
             yield plane
     except CannotStart as error:
         pytest.fail(f"The control plane did not start: {error}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def webhook_server(throwaway):
+    """Who answers our webhooks, and how an API server reaches him."""
+    with running_webhook_server(throwaway / "webhooks") as server:
+        yield server

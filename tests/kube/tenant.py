@@ -126,10 +126,13 @@ def gates_of(pod):
 
 
 @contextmanager
-def guarded_tenant(plane, spec=NLP):
-    """The tenant, with nodes of the pool, as long as the block lasts."""
+def guarded_tenant(plane, spec=NLP, *, server=None):
+    """The tenant, with nodes of the pool, as long as the block lasts.
+
+    server: of webhooks, as `shared_objects` has it; None for admission policies.
+    """
     gateway = connect(str(plane.kubeconfig()))
-    shared = shared_objects(["admin"])
+    shared = shared_objects(["admin"], server=server)
     plane.add_nodes(*NODES, taints=[POOL])
     try:
         apply_all(gateway.wire, [*shared, *tenant_objects(spec)])

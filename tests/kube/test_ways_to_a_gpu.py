@@ -1,7 +1,8 @@
 """Ways to a GPU that the queue did not give, tried by somebody who may do all in his namespace.
 
-RBAC refuses him nothing there, so each way is stopped by the admission policies alone: refused in
-the words of a rule, or held at the gate. Ways out of the namespace are RBAC's to refuse.
+RBAC refuses him nothing there, so each way is stopped by the admission policies alone, and by the
+webhooks alone: refused in the words of a rule, or held at the gate. Ways out of the namespace are
+RBAC's to refuse.
 """
 
 import pytest
@@ -20,10 +21,12 @@ TOLERATES = {"key": names.POOL, "operator": "Exists"}
 SERVE_ALL = {"matchLabels": {"app": "a"}}
 
 
-@pytest.fixture(scope="module")
-def guarded(control_plane):
+@pytest.fixture(scope="module", params=["policies", "webhooks"])
+def guarded(control_plane, request):
     """Without Kubernetes' own pod security, which would refuse some of it before our rules do."""
-    with guarded_tenant(control_plane) as tenant:
+    by_webhooks = request.param == "webhooks"
+    server = request.getfixturevalue("webhook_server") if by_webhooks else None
+    with guarded_tenant(control_plane, server=server) as tenant:
         bare = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
         assert tenant.admin.patch(tenant.home, bare, kind="merge")[0] == 200
         yield tenant

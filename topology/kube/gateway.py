@@ -81,7 +81,7 @@ class Gateway(Protocol):
         """Bring manifests to what they say, in this order, as `keep_tenancy` does its own."""
 
     def missing_policies(self) -> tuple[str, ...]:
-        """Names of the admission policies that the cluster lacks; all where it knows none."""
+        """Names of the rule sets that neither policies nor webhooks of the cluster have."""
 
     def ensure_gang(self, spec: GangSpec) -> str:
         """Make the gang, suspended and gated, or lead a suspended one on to this attempt.

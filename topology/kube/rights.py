@@ -45,14 +45,15 @@ def _all(group: str, resources: str, verbs: Iterable[str], named: str = "") -> I
 # What is watched, and what says which software there is.
 TO_LOOK = (
     *_all("", "nodes pods", _FOLLOW),
-    *_all("", "namespaces", ("get", "list")),
+    *_all("", "namespaces", ("get",)),
     *_all("batch", "jobs", _FOLLOW),
     *_all("apps", "daemonsets deployments", ("list",)),
     *_all("node.k8s.io", "runtimeclasses", ("list",)),
-    *_all("resource.k8s.io", "deviceclasses resourceslices", ("list",)),
+    *_all("resource.k8s.io", "deviceclasses", ("list",)),
     *_all(
         "admissionregistration.k8s.io",
-        "mutatingadmissionpolicybindings validatingadmissionpolicybindings",
+        "mutatingadmissionpolicybindings validatingadmissionpolicybindings"
+        " mutatingwebhookconfigurations validatingwebhookconfigurations",
         ("list",),
     ),
 )
@@ -75,7 +76,7 @@ def access_objects(account: str, *, manages: bool) -> list[Obj]:
     namespace, _slash, account_name = account.rpartition("/")
     subject = {"kind": "ServiceAccount", "name": account_name, "namespace": namespace}
     return [
-        _object("ClusterRole", name, rules=_rules(rights)),
+        _object("ClusterRole", name, rules=rules_of(rights)),
         _object(
             "ClusterRoleBinding",
             name,
@@ -106,7 +107,7 @@ def _may(wire: Wire, right: Right) -> bool:
     return bool(answer.get("status", {}).get("allowed"))
 
 
-def _rules(rights: Iterable[Right]) -> list[Obj]:
+def rules_of(rights: Iterable[Right]) -> list[Obj]:
     """The rules of a role: one for each kind of object, with all of its verbs."""
     by_kind = sorted(rights, key=lambda right: (right.group, right.resource, right.named))
     rules: list[Obj] = []

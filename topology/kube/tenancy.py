@@ -6,10 +6,12 @@ use it up. People get their rights from one ClusterRole: whoever hands out right
 be allowed to `bind` them, and so Muster needs no more than to bind that one role.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from topology.kube import names
 from topology.kube.admission.policies import admission_policies
+from topology.kube.admission.webhooks import admission_webhooks
 from topology.kube.values import TenancySpec
 from topology.kube.wire import Obj
 
@@ -22,12 +24,16 @@ _DNS = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
 _DNS_OF_THE_NODE = "169.254.20.10/32"  # where NodeLocal DNSCache listens
 
 
-def shared_objects(accounts: Sequence[str]) -> list[Obj]:
+def shared_objects(
+    accounts: Sequence[str], *, server: Mapping[str, Any] | None = None
+) -> list[Obj]:
     """What an administrator installs once in a cluster.
 
     accounts: the user names that are Muster there. ValueError without one.
+    server: who answers webhooks, as in `admission_webhooks`, where the cluster has no policies.
     """
-    return [*priority_classes(), _people(), *admission_policies(accounts)]
+    rules = admission_webhooks(accounts, server) if server else admission_policies(accounts)
+    return [*priority_classes(), _people(), *rules]
 
 
 def kept_objects(spec: TenancySpec) -> list[Obj]:

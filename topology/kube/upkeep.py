@@ -25,6 +25,8 @@ _PLURALS = {
     "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 }
 _THE_SERVERS = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
 _NOT_FOUND = 404

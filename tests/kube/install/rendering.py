@@ -7,7 +7,7 @@ import yaml
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 CHART = DEPLOY / "helm" / "muster"
-NAMES = ("full", "read-only", "k3s", "external")  # of sets of values, and of overlays
+NAMES = ("full", "read-only", "k3s", "external", "webhooks")  # of sets of values, and of overlays
 
 
 class Helm:

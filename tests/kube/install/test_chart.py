@@ -65,12 +65,16 @@ def files_in(folder):
     return {path.relative_to(folder): path.read_text() for path in folder.rglob("*.yaml")}
 
 
-def test_the_base_lists_every_file_that_is_generated():
-    base = DEPLOY / "kustomize" / "base"
-    [listed] = objects((base / "kustomization.yaml").read_text())
-    generated = sorted(f"chart/{path.name}" for path in (base / "chart").iterdir())
+@pytest.mark.parametrize(
+    ("folder", "before"),
+    [("base", "namespace.yaml"), ("overlays/webhooks", "../../base")],
+)
+def test_every_file_that_is_generated_is_listed(folder, before):
+    home = DEPLOY / "kustomize" / folder
+    [listed] = objects((home / "kustomization.yaml").read_text())
+    generated = sorted(f"chart/{path.name}" for path in (home / "chart").iterdir())
 
-    assert listed["resources"] == ["namespace.yaml", *generated]
+    assert listed["resources"] == [before, *generated]
 
 
 @pytest.mark.parametrize(
@@ -81,6 +85,7 @@ def test_the_base_lists_every_file_that_is_generated():
         ("web.replicas=0", "/web/replicas"),
         ("secrets.database.key=", "/secrets/database/key"),
         ("image.digest=latest", "/image/digest"),
+        ("admission=webhooks", "webhooks.caBundle"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(helm, values, complaint):
@@ -110,7 +115,7 @@ def test_no_secret_is_made_and_each_is_only_referred_to(helm, name):
     found = helm.rendered(name)
 
     assert [obj for obj in found if obj["kind"] == "Secret"] == []
-    for container in containers_of(found, but="agent"):
+    for container in containers_of(found, but=("agent", "admission")):
         said = {env["name"]: env for env in container["env"]}
         for variable in ("MUSTER_SECRET_KEY", "DATABASE_URL", "REDIS_URL"):
             assert list(said[variable]["valueFrom"]) == ["secretKeyRef"]
@@ -127,8 +132,8 @@ def templates_of(found):
     }
 
 
-def containers_of(found, *, but=""):
-    pods = [pod for name, pod in templates_of(found).items() if name != but]
+def containers_of(found, *, but=()):
+    pods = [pod for name, pod in templates_of(found).items() if name not in but]
     return list(
         itertools.chain(*(pod["containers"] + pod.get("initContainers", []) for pod in pods))
     )
@@ -202,3 +207,26 @@ def test_what_is_made_for_the_cluster_is_as_little_as_asked_for(helm, values, ki
     cluster_wide = {obj["kind"] for obj in found if "namespace" not in obj["metadata"]}
     assert cluster_wide - {"ClusterRole", "ClusterRoleBinding"} >= kinds
     assert [obj["metadata"]["name"] for obj in policies] in ([], ["muster-agents"])
+
+
+def test_webhooks_lead_to_the_process_that_answers_them(helm):
+    found = helm.template("--set", "admission=webhooks,webhooks.caBundle=Q0E=", release="blue")
+    configurations = [obj for obj in found if obj["kind"].endswith("WebhookConfiguration")]
+    [service] = [
+        obj
+        for obj in found
+        if obj["kind"] == "Service" and obj["metadata"]["name"] == "blue-admission"
+    ]
+
+    webhooks = [webhook for obj in configurations for webhook in obj["webhooks"]]
+    ways = [dict(webhook["clientConfig"]) for webhook in webhooks]
+    assert {way.pop("caBundle") for way in ways} == {"Q0E="}
+    assert {(way["service"]["name"], way["service"]["namespace"]) for way in ways} == {
+        ("blue-admission", "muster")
+    }
+    assert [port["port"] for port in service["spec"]["ports"]] == [443]
+    assert {webhook["failurePolicy"] for webhook in webhooks} == {"Fail"}
+    everywhere = [webhook for webhook in webhooks if "namespaceSelector" not in webhook]
+    assert {webhook["rules"][0]["resources"][0] for webhook in everywhere} == {
+        "namespaces",
+    }

@@ -5,8 +5,9 @@ import pytest
 from tests.kube.install.installed import installed
 from tests.kube.install.rights import Installation, Noting, granted, how
 from topology.kube.live import LiveGateway
-from topology.kube.values import TenancySpec
+from topology.kube.rights import TO_MANAGE
 from topology.kube.wire import ReadingWire
+from topology.services.check import findings
 
 pytestmark = pytest.mark.kube
 
@@ -21,16 +22,16 @@ def read_only(control_plane, kustomize):
 def test_looking_needs_every_right_of_the_read_only_accounts_and_no_other(read_only):
     wire = Noting(read_only.worker.kubeconfig)
     gateway = LiveGateway(ReadingWire(wire))
-    spec = TenancySpec(tenant="rights", namespace="muster-rights", gpus=8)
 
-    drift = gateway.tenancy_drift(spec)
+    found = findings(gateway.wire)
 
-    assert {each.fields for each in drift} == {()}  # nothing is there
+    assert (found["lacks_to_look"], found["closed"]) == ([], [])
+    assert len(found["lacks_to_manage"]) == len(TO_MANAGE)
     assert len(gateway.missing_policies()) == 10
-    assert wire.needed == granted(read_only.found, "muster-worker")
-    assert granted(read_only.found, "muster-watcher") == {
-        (verb, what) for verb in ("list", "watch") for what in ("/nodes", "/pods", "batch/jobs")
-    }
+    assert not gateway.has_tenancy("muster-rights")
+    needed = wire.needed | granted(read_only.found, "muster-watcher")
+    assert needed == granted(read_only.found, "muster-worker")
+    assert needed | {("get", "/pods/log")} == granted(read_only.found, "muster-web")
 
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"

@@ -291,13 +291,33 @@ def test_what_all_tenants_share_is_printed(capsys):
     ]
 
 
+def test_webhooks_are_printed_for_a_cluster_without_policies(capsys, tmp_path):
+    ca = tmp_path / "ca.crt"
+    ca.write_text("a certificate")
+    asked = ("--account", "muster", "--webhooks", "muster/answers", "--ca", str(ca))
+
+    found = printed(capsys, "cluster_objects", *asked)
+
+    assert found[3:5] == [
+        ("MutatingWebhookConfiguration", "muster-gate"),
+        ("ValidatingWebhookConfiguration", "muster-pods"),
+    ]
+    assert len(found) == 13
+
+
+ASKED = ("cluster_objects", "--account", "a")
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
         (("tenant_objects", "none"), "there is no cluster none"),
-        (("cluster_objects", "--account", "a", "--apply", "none"), "there is no cluster none"),
+        ((*ASKED, "--apply", "none"), "there is no cluster none"),
+        ((*ASKED, "--webhooks", "muster/answers"), "with --ca"),
+        ((*ASKED, "--webhooks", "answers", "--ca", "/dev/null"), "say NAMESPACE/SERVICE"),
+        ((*ASKED, "--webhooks", "a/b", "--ca", "/dev/null/none"), "cannot be read"),
     ],
 )
-def test_a_cluster_that_is_not_there_is_said(command, said):
+def test_what_cannot_be_installed_says_why(command, said):
     with pytest.raises(CommandError, match=said):
         call_command(*command)

@@ -15,9 +15,11 @@ API_VERSION = "admissionregistration.k8s.io/v1"
 GATE_POLICY = "muster-gate"
 POLICY_NAMES = (GATE_POLICY, *(rules.name for rules in RULE_SETS))
 POLICY_PATHS = tuple(
-    f"/apis/{API_VERSION}/{kind}admissionpolicybindings" for kind in ("mutating", "validating")
+    f"/apis/{API_VERSION}/{kind}{what}"
+    for what in ("admissionpolicybindings", "webhookconfigurations")
+    for kind in ("mutating", "validating")
 )
-_TENANTS = {"matchExpressions": [{"key": names.TENANT, "operator": "Exists"}]}
+TENANTS = {"matchExpressions": [{"key": names.TENANT, "operator": "Exists"}]}
 _GATE = f"Object.spec.schedulingGates{{name: '{names.GATE}'}}"
 _PUT_ON = (
     "has(object.spec.schedulingGates)"
@@ -41,7 +43,7 @@ def admission_policies(accounts: Sequence[str]) -> list[Obj]:
 
 def _gate() -> Obj:
     spec = {
-        "matchConstraints": _constraints(("/pods",), (CREATE,), everywhere=False),
+        "matchConstraints": constraints(("/pods",), (CREATE,), everywhere=False),
         "matchConditions": [
             {"name": "asks-for-devices", "expression": asks("object")},
             {"name": "has-no-gate", "expression": f"!{has_gate('object')}"},
@@ -57,7 +59,7 @@ def _policy(rules: RuleSet, accounts: Sequence[str]) -> Obj:
     ours = ", ".join(f"'{account}'" for account in accounts)
     variables = (("isMuster", f"request.userInfo.username in [{ours}]"), *ASKERS, *rules.variables)
     spec: Obj = {
-        "matchConstraints": _constraints(
+        "matchConstraints": constraints(
             rules.resources, rules.operations, everywhere=rules.everywhere
         ),
         "failurePolicy": "Fail",
@@ -81,7 +83,7 @@ def _binding(kind: str, policy: str) -> Obj:
     return _object(f"{kind}AdmissionPolicyBinding", policy, spec)
 
 
-def _constraints(
+def constraints(
     resources: tuple[str, ...], operations: tuple[str, ...], *, everywhere: bool
 ) -> Obj:
     rules = [
@@ -93,7 +95,7 @@ def _constraints(
         }
         for group, _slash, resource in (path.partition("/") for path in resources)
     ]
-    return {"resourceRules": rules} | ({} if everywhere else {"namespaceSelector": _TENANTS})
+    return {"resourceRules": rules} | ({} if everywhere else {"namespaceSelector": TENANTS})
 
 
 def _object(kind: str, name: str, spec: Obj) -> Obj:

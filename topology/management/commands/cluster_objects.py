@@ -1,3 +1,5 @@
+import base64
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -26,9 +28,16 @@ class Command(BaseCommand):
             "nobody else opens gates. May be said more than once",
         )
         parser.add_argument("--apply", metavar="CLUSTER", help="its slug")
+        parser.add_argument(
+            "--webhooks",
+            metavar="NAMESPACE/SERVICE",
+            help="webhooks that this service answers, for a cluster without admission policies",
+        )
+        parser.add_argument("--ca", type=Path, help="file with the CA of its certificate")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        objects = shared_objects(options["account"])
+        server = _server(options["webhooks"], options["ca"]) if options["webhooks"] else None
+        objects = shared_objects(options["account"], server=server)
         if not options["apply"]:
             self.stdout.write(yaml.safe_dump_all(objects, sort_keys=False, width=100))
             return
@@ -42,3 +51,15 @@ class Command(BaseCommand):
         except (ClusterAway, RefusedByCluster) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{len(objects)} objects are in cluster {cluster.slug} as they should be")
+
+
+def _server(service: str, ca: Path | None) -> dict[str, Any]:
+    """How an API server reaches who answers. CommandError for what says too little."""
+    namespace, _slash, name = service.partition("/")
+    if not name or ca is None:
+        raise CommandError("say NAMESPACE/SERVICE, and with --ca whose certificate counts there")
+    try:
+        bundle = base64.b64encode(ca.read_bytes()).decode()
+    except OSError as error:
+        raise CommandError(f"{ca} cannot be read: {error.strerror}") from error
+    return {"service": {"namespace": namespace, "name": name}, "caBundle": bundle}
