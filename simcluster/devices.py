@@ -1,28 +1,52 @@
-"""The device plugin: which GPUs of a node a pod gets, so that none is given twice."""
+"""The device plugin: which devices of a node a pod gets, so that none is given twice.
+
+A device is a whole GPU, named by its index as in `5`; or a MIG instance of it, by where that
+starts, as in `5@4`; or a share of it, by number, as in `5#2`.
+"""
 
 import json
+import re
+from collections import Counter
 
-from simcluster.objects import Obj, annotations_of, node_of, uid_of
+from simcluster.objects import Obj, annotations_of, labels_of, node_of, uid_of
 from simcluster.quantity import milli
 
 GPU = "nvidia.com/gpu"
+SHARED = "nvidia.com/gpu.shared"
+MIG = "nvidia.com/mig-"
+REPLICAS = "nvidia.com/gpu.replicas"
+STRATEGY = "nvidia.com/mig.strategy"
 GPUS = "muster.dev/gpus"
 WANTED = "muster.dev/devices"
 GIVEN = "simcluster.muster.dev/devices"
+_DEVICE = re.compile(r"(\d+)(?:([@#])(\d+))?")
 
 
-def gpus_wanted(pod: Obj) -> int:
-    """GPUs that all containers of a pod ask for together."""
-    return sum(
-        milli((container.get("resources") or {}).get("limits", {}).get(GPU, 0)) // 1000
-        for container in pod["spec"]["containers"]
-    )
+def devices_wanted(pod: Obj) -> Counter[str]:
+    """How many devices all containers of a pod ask for together, by resource."""
+    wanted: Counter[str] = Counter()
+    for container in pod["spec"]["containers"]:
+        limits = (container.get("resources") or {}).get("limits") or {}
+        for resource, amount in limits.items():
+            if is_device(resource) and milli(amount):
+                wanted[resource] += milli(amount) // 1000
+    return wanted
 
 
-def parse_indexes(text: str) -> list[int]:
-    """The GPU indexes of a comma separated list; empty when it is none."""
+def is_device(resource: str) -> bool:
+    return resource in {GPU, SHARED} or resource.startswith(MIG)
+
+
+def parse_devices(text: str) -> list[str]:
+    """The devices of a comma separated list; empty when it is none."""
     parts = [part.strip() for part in text.split(",")]
-    return [int(part) for part in parts] if all(part.isdecimal() for part in parts) else []
+    return parts if all(_DEVICE.fullmatch(part) for part in parts) else []
+
+
+def given_boards(pod: Obj) -> set[int]:
+    """Indexes of the GPUs that a pod was given devices of."""
+    given = parse_devices(annotations_of(pod).get(GIVEN, ""))
+    return {int(re.split("[@#]", device)[0]) for device in given}
 
 
 def gpus_of(node: Obj) -> list[Obj]:
@@ -34,40 +58,70 @@ def gpus_of(node: Obj) -> list[Obj]:
     return [{"index": index, "healthy": True} for index in range(count)]
 
 
+def devices_of(node: Obj) -> dict[str, str]:
+    """The resource of each healthy device of a node, in the order of their GPUs."""
+    labels = labels_of(node)
+    replicas = int(labels.get(REPLICAS, "1"))
+    shared = SHARED if int(node["status"]["allocatable"].get(SHARED, "0")) else GPU
+    found: dict[str, str] = {}
+    for gpu in gpus_of(node):
+        index = gpu["index"]
+        if not gpu.get("healthy", True):
+            continue
+        if gpu.get("mig"):
+            for told in gpu.get("slices") or ():
+                profile, _, start = told.partition("@")
+                is_called_gpu = labels.get(STRATEGY) == "single"
+                found[f"{index}@{start}"] = GPU if is_called_gpu else _resource(profile)
+        elif replicas > 1:
+            found |= {f"{index}#{number}": shared for number in range(replicas)}
+        else:
+            found[str(index)] = GPU
+    return found
+
+
+def _resource(profile: str) -> str:
+    return MIG + profile.replace("+", ".")
+
+
 class DevicePlugin:
-    """Who holds which GPU, by node; its memory is the annotation that each pod carries."""
+    """Who holds which device, by node; its memory is the annotation that each pod carries."""
 
     def __init__(self) -> None:
-        self._holders: dict[str, dict[int, str]] = {}
+        self._holders: dict[str, dict[str, str]] = {}
 
     def adopt(self, pod: Obj) -> None:
         """Note what a pod was given before."""
-        for index in parse_indexes(annotations_of(pod).get(GIVEN, "")):
-            self._holders.setdefault(node_of(pod), {})[index] = uid_of(pod)
+        for device in parse_devices(annotations_of(pod).get(GIVEN, "")):
+            self._holders.setdefault(node_of(pod), {})[device] = uid_of(pod)
 
     def release(self, node: str, uid: str) -> None:
         holders = self._holders.get(node, {})
-        for index in [index for index, holder in holders.items() if holder == uid]:
-            del holders[index]
+        for device in [device for device, holder in holders.items() if holder == uid]:
+            del holders[device]
 
-    def choose(self, pod: Obj, node: Obj) -> list[int] | None:
-        """Free healthy indexes for a pod: those it names if it can have them, else the lowest.
+    def choose(self, pod: Obj, node: Obj) -> list[str] | None:
+        """Free healthy devices for a pod: those it names if it can have them, else the lowest.
 
         None when too few are free.
         """
-        count = gpus_wanted(pod)
-        free = self.free(node)
-        named = parse_indexes(annotations_of(pod).get(WANTED, ""))
-        if len(set(named)) == count and set(named) <= set(free):
-            return sorted(named)
-        return free[:count] if len(free) >= count else None
+        wanted, free = devices_wanted(pod), self.free(node)
+        named = set(parse_devices(annotations_of(pod).get(WANTED, "")))
+        if named <= free.keys() and Counter(free[device] for device in named) == wanted:
+            return [device for device in free if device in named]
+        chosen = []
+        for resource, count in wanted.items():
+            own = [device for device, kind in free.items() if kind == resource][:count]
+            if len(own) < count:
+                return None
+            chosen += own
+        return chosen
 
-    def hold(self, pod: Obj, indexes: list[int]) -> None:
+    def hold(self, pod: Obj, devices: list[str]) -> None:
         holders = self._holders.setdefault(node_of(pod), {})
-        holders.update(dict.fromkeys(indexes, uid_of(pod)))
+        holders.update(dict.fromkeys(devices, uid_of(pod)))
 
-    def free(self, node: Obj) -> list[int]:
-        """Healthy whole GPUs that nobody holds, by index, ascending."""
+    def free(self, node: Obj) -> dict[str, str]:
+        """The resource of each healthy device that nobody holds, in the order of their GPUs."""
         held = self._holders.get(node["metadata"]["name"], {})
-        whole = [g["index"] for g in gpus_of(node) if g.get("healthy", True) and not g.get("mig")]
-        return sorted(set(whole) - set(held))
+        return {device: kind for device, kind in devices_of(node).items() if device not in held}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from simcluster.devices import GIVEN, GPU, parse_indexes
+from simcluster.devices import given_boards
 from simcluster.gpu_layouts import (
     VENDOR,
     ConfigError,
@@ -24,7 +24,7 @@ from simcluster.gpu_layouts import (
     put_offers,
     read_plugin,
 )
-from simcluster.objects import Obj, Stored, annotations_of, is_finished, labels_of, name_of
+from simcluster.objects import Obj, Stored, is_finished, labels_of, name_of
 from simcluster.resources import CONFIGMAPS, NODES
 from simcluster.store import Event
 from simcluster.world import World
@@ -199,8 +199,7 @@ class GpuOperator:
     def _in_use(self, node: Obj, wanted: tuple[Cut, ...]) -> bool:
         gpus = changed_gpus(node, wanted)
         pods = [pod for pod in self._world.store.pods_on(name_of(node)) if not is_finished(pod)]
-        held = {gpu for pod in pods for gpu in parse_indexes(annotations_of(pod).get(GIVEN, ""))}
-        return bool(gpus & held) or (bool(gpus) and any(map(_asks_for_a_part, pods)))
+        return any(gpus & given_boards(pod) for pod in pods)
 
     def _say(self, node: Stored, state: str) -> None:
         self._world.store.change(
@@ -223,9 +222,3 @@ def _has_no_offer(node: Obj) -> bool:
     """Whether its device plugin is away, as it may be when simcluster itself was restarted."""
     room = node["status"].get("allocatable", {})
     return not any(int(count) for name, count in room.items() if name.startswith(VENDOR))
-
-
-def _asks_for_a_part(pod: Obj) -> bool:
-    """Whether it holds a part of a GPU, nobody knows of which."""
-    limits = [c.get("resources", {}).get("limits") or {} for c in pod["spec"]["containers"]]
-    return any(name.startswith(VENDOR) and name != GPU for own in limits for name in own)

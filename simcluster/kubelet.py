@@ -4,7 +4,7 @@ from functools import partial
 
 from simcluster import checkpoints, removal, runs
 from simcluster.clock import rfc3339, seconds_of
-from simcluster.devices import GIVEN, GPU, DevicePlugin, gpus_wanted
+from simcluster.devices import GIVEN, DevicePlugin, devices_wanted, is_device
 from simcluster.objects import (
     Obj,
     Stored,
@@ -123,25 +123,26 @@ class Kubelets:
         def accept(new: Obj) -> None:
             if devices:
                 notes = new["metadata"].setdefault("annotations", {})
-                notes[GIVEN] = ",".join(map(str, devices))
+                notes[GIVEN] = ",".join(devices)
             new["status"] = waiting_status(new, at=at, host=host)
 
         self._world.store.change(PODS, pod, accept)
         return True
 
-    def _rejection(self, pod: Stored, devices: list[int] | None) -> tuple[str, str] | None:
+    def _rejection(self, pod: Stored, devices: list[str] | None) -> tuple[str, str] | None:
         forced = annotations_of(pod).get(runs.REJECT)
         if forced is None and self.reject_next:
             forced = self.reject_next.pop(0)
         lacking = self._scheduler.lacking(pod, node_of(pod))
-        if forced or (lacking and lacking != GPU):
+        if forced or (lacking and not is_device(lacking)):
             reason = forced or f"OutOf{lacking}"
             return reason, f"Pod was rejected: {reason}: the node refused the pod"
         if devices is None or lacking:
-            wanted = gpus_wanted(pod)
+            wanted = devices_wanted(pod)
+            resource = lacking or next(iter(wanted))
             message = (
                 "Pod was rejected: Allocate failed due to requested number of devices unavailable "
-                f"for {GPU}. Requested: {wanted}, which is unexpected"
+                f"for {resource}. Requested: {wanted[resource]}, which is unexpected"
             )
             return "UnexpectedAdmissionError", message
         return None

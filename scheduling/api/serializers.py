@@ -82,6 +82,9 @@ class GroupSerializer(serializers.ModelSerializer[JobGroup]):
             "min_member",
             "max_member",
             "gpus_per_member",
+            "slice_profile",
+            "slices_per_member",
+            "shares_per_member",
             "cpu_milli",
             "memory_mib",
         )

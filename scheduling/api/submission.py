@@ -21,6 +21,9 @@ _SIZE = (
     "min_member",
     "max_member",
     "gpus_per_member",
+    "slice_profile",
+    "slices_per_member",
+    "shares_per_member",
     "cpu_milli",
     "memory_mib",
 )
@@ -39,7 +42,20 @@ class SizeSerializer(StrictSerializer):
     members = serializers.IntegerField(required=False, max_value=LARGEST)
     min_member = serializers.IntegerField(required=False, max_value=LARGEST)
     max_member = serializers.IntegerField(required=False, max_value=LARGEST)
-    gpus_per_member = serializers.IntegerField(required=False, max_value=LARGEST)
+    gpus_per_member = serializers.IntegerField(
+        required=False,
+        max_value=LARGEST,
+        help_text="1 unless slices or shares are asked for.",
+    )
+    slice_profile = serializers.CharField(
+        required=False, allow_blank=True, max_length=20, help_text="Of MIG slices, as in 1g.10gb."
+    )
+    slices_per_member = serializers.IntegerField(required=False, max_value=LARGEST)
+    shares_per_member = serializers.IntegerField(
+        required=False,
+        max_value=LARGEST,
+        help_text="Of GPUs that are handed out to several at a time.",
+    )
     cpu_milli = serializers.IntegerField(required=False, max_value=LARGEST_AMOUNT)
     memory_mib = serializers.IntegerField(required=False, max_value=LARGEST_AMOUNT)
 
@@ -120,7 +136,9 @@ class SubmitJobSerializer(SizeSerializer, WishesSerializer):
 def _group(said: dict[str, Any]) -> GroupRequest:
     """The group; without `members` it has as many as it may start with."""
     members = said.get("members", said.get("min_member", said.get("max_member", 1)))
-    return GroupRequest(**{**said, "members": members})
+    has_parts = said.get("slices_per_member") or said.get("shares_per_member")
+    usual = {"gpus_per_member": 0} if has_parts else {}
+    return GroupRequest(**{**usual, **said, "members": members})
 
 
 def _flavors(cluster: Cluster, gpu: dict[str, Any] | None) -> tuple[ResourceFlavor, ...]:

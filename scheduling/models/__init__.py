@@ -2,7 +2,14 @@ from scheduling.models.block import BlockPart, CapacityBlock
 from scheduling.models.cycle import Cycle
 from scheduling.models.dependency import JobDependency
 from scheduling.models.event import JobEvent
-from scheduling.models.job import Job, JobFlavor, JobGroup, Level, ServiceClass
+from scheduling.models.job import (
+    Job,
+    JobFlavor,
+    JobGroup,
+    Level,
+    ServiceClass,
+    devices_per_member,
+)
 from scheduling.models.layout_request import LayoutRequest
 from scheduling.models.member import Member
 from scheduling.models.outlook import Advice, QueueOrder, StartEstimate, Unknown
@@ -34,4 +41,5 @@ __all__ = [
     "ServiceClass",
     "StartEstimate",
     "Unknown",
+    "devices_per_member",
 ]

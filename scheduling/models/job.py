@@ -3,6 +3,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
@@ -158,7 +159,11 @@ class JobGroup(models.Model):
     name = models.SlugField(max_length=20, default="main")
     min_member = models.PositiveIntegerField(default=1)
     max_member = models.PositiveIntegerField(default=1)
+    # Each member has devices of one kind: whole GPUs, MIG slices, or shares of GPUs.
     gpus_per_member = models.PositiveSmallIntegerField(default=0)
+    slice_profile = models.CharField(max_length=20, blank=True)  # 1g.10gb
+    slices_per_member = models.PositiveSmallIntegerField(default=0)
+    shares_per_member = models.PositiveSmallIntegerField(default=0)
     cpu_milli = models.PositiveBigIntegerField(default=0)
     memory_mib = models.PositiveBigIntegerField(default=0)
     # How the cluster says this group's attempt ended: empty while it has not.
@@ -176,10 +181,33 @@ class JobGroup(models.Model):
                 condition=Q(min_member__gte=1, max_member__gte=F("min_member")),
                 name="group_min_member_within_max",
             ),
+            models.CheckConstraint(
+                condition=Q(gpus_per_member=0, slices_per_member=0)
+                | Q(gpus_per_member=0, shares_per_member=0)
+                | Q(slices_per_member=0, shares_per_member=0),
+                name="group_devices_of_one_kind",
+            ),
+            models.CheckConstraint(
+                condition=Q(slices_per_member=0, slice_profile="")
+                | Q(slices_per_member__gte=1) & ~Q(slice_profile=""),
+                name="group_slices_have_a_profile",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.job.public_id}/{self.name}"
+
+    @property
+    def devices_per_member(self) -> int:
+        """GPUs, slices or shares, as GPU-hours and budgets count them."""
+        return self.gpus_per_member + self.slices_per_member + self.shares_per_member
+
+
+def devices_per_member(path: str) -> CombinedExpression:
+    """`JobGroup.devices_per_member` in a query; path: to the group, as in "group__"."""
+    kinds = ("gpus_per_member", "slices_per_member", "shares_per_member")
+    whole, slices, shares = (F(path + kind) for kind in kinds)
+    return whole + slices + shares
 
 
 class JobFlavor(models.Model):

@@ -1,6 +1,7 @@
 from django.db import models
 from django.db.models import F, Q
 
+from scheduling.engine.snapshot import PARTS_PER_GPU
 from scheduling.querysets import PlacementGpuQuerySet, PlacementQuerySet
 
 
@@ -43,13 +44,25 @@ class Placement(models.Model):
 
 
 class PlacementGpu(models.Model):
-    """A device that a placement holds, for the member of that rank; one holder at a time."""
+    """A device that a placement holds, for the member of that rank; one holder at a time.
+
+    It is a whole GPU, or one of the MIG instances or shares of it.
+    """
 
     placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="devices")
     gpu = models.ForeignKey("topology.Gpu", on_delete=models.PROTECT, related_name="held_by")
     member = models.ForeignKey(
         "scheduling.Member", on_delete=models.CASCADE, related_name="devices"
     )
+    instance = models.ForeignKey(
+        "topology.MigInstance",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="held_by",
+    )
+    share = models.PositiveSmallIntegerField(null=True, blank=True)  # number among its replicas
+    parts = models.PositiveIntegerField(default=PARTS_PER_GPU)  # what it costs in quota
     released_at = models.DateTimeField(null=True, blank=True)  # with its placement's
 
     objects = PlacementGpuQuerySet.as_manager()
@@ -58,11 +71,42 @@ class PlacementGpu(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["gpu"],
-                condition=Q(released_at__isnull=True),
+                condition=Q(released_at__isnull=True, instance__isnull=True, share__isnull=True),
                 name="gpu_in_one_active_placement",
+            ),
+            models.UniqueConstraint(
+                fields=["instance"],
+                condition=Q(released_at__isnull=True),
+                name="instance_in_one_active_placement",
+            ),
+            models.UniqueConstraint(
+                fields=["gpu", "share"],
+                condition=Q(released_at__isnull=True),
+                name="share_in_one_active_placement",
+            ),
+            models.CheckConstraint(
+                condition=Q(instance__isnull=True) | Q(share__isnull=True),
+                name="device_of_one_kind",
             ),
         ]
         indexes = [models.Index(fields=["gpu", "-released_at"], name="gpu_last_released")]
 
     def __str__(self) -> str:
-        return f"{self.gpu} for {self.placement}"
+        return f"{self.label} for {self.placement}"
+
+    @property
+    def is_whole(self) -> bool:
+        return self.instance is None and self.share is None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """For ordering the devices of one node."""
+        part = self.share if self.instance is None else self.instance.start
+        return self.gpu.index, part or 0
+
+    @property
+    def label(self) -> str:
+        """The device on its node: GPU 5, its instance 5@4, its share 5#2."""
+        if self.instance is not None:
+            return f"{self.gpu.index}@{self.instance.start}"
+        return str(self.gpu.index) + ("" if self.share is None else f"#{self.share}")

@@ -1,4 +1,5 @@
 from django.db import models
+from django.db.models import Q
 
 from scheduling.querysets import OfJobQuerySet
 
@@ -29,13 +30,23 @@ class DeviceHold(models.Model):
     gpu = models.ForeignKey(
         "topology.Gpu", null=True, blank=True, on_delete=models.CASCADE, related_name="+"
     )
+    instance = models.ForeignKey(
+        "topology.MigInstance", null=True, blank=True, on_delete=models.CASCADE, related_name="+"
+    )
+    share = models.PositiveSmallIntegerField(null=True, blank=True)
     until = models.DateTimeField()  # cluster clock
 
     objects = OfJobQuerySet.as_manager()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["gpu"], name="gpu_held_for_one_job"),
+            models.UniqueConstraint(
+                fields=["gpu"],
+                condition=Q(instance__isnull=True, share__isnull=True),
+                name="gpu_held_for_one_job",
+            ),
+            models.UniqueConstraint(fields=["instance"], name="instance_held_for_one_job"),
+            models.UniqueConstraint(fields=["gpu", "share"], name="share_held_for_one_job"),
         ]
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from django.db.models import F, Q
 
 from portal.core.clock import cluster_time
 from portal.core.models import AuditEvent
-from scheduling.models import Placement
+from scheduling.models import Placement, devices_per_member
 from tenants.models import Budget, Tenant
 
 HOUR = 3600
@@ -80,7 +80,7 @@ def _held(tenant: Tenant, since: datetime) -> dict[int, list[Stay]]:
         Q(released_at=None) | Q(released_at__gt=since),
         job__tenant=tenant,
         job__is_standby=False,
-    ).annotate(gpus=F("member_count") * F("group__gpus_per_member"))
+    ).annotate(gpus=F("member_count") * devices_per_member("group__"))
     held: dict[int, list[Stay]] = {}
     for cluster, begin, end, gpus in places.values_list(
         "job__cluster", "bound_at", "released_at", "gpus"

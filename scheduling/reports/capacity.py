@@ -8,7 +8,10 @@ from topology.models import Cluster, Gpu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorCapacity:
-    """GPUs of one flavor. serving: healthy, on a node that is ready and takes jobs, or held."""
+    """GPUs of one flavor. serving: healthy, on a node that is ready and takes jobs, or held.
+
+    held: by anybody, whole or in part.
+    """
 
     flavor: str
     installed: int
@@ -37,7 +40,7 @@ def capacity_of(cluster: Cluster) -> tuple[FlavorCapacity, ...]:
         PlacementGpu.objects.active()
         .filter(gpu__node__cluster=cluster, gpu__node__gone_at__isnull=True)
         .values("gpu__node__flavor__name")
-        .annotate(n=Count("pk"))
+        .annotate(n=Count("gpu", distinct=True))
         .values_list("gpu__node__flavor__name", "n")
     )
     rows = [

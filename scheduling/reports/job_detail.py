@@ -12,11 +12,16 @@ MOST_MEMBERS_SHOWN = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRow:
-    """A member of the present attempt, with the devices it holds or held."""
+    """A member of the present attempt, with the devices it holds or held.
+
+    gpus: whole ones. parts: slices and shares, as 5@4 for that of GPU 5 that starts at 4, and 5#2
+    for its share 2.
+    """
 
     member: Member
     node: str
     gpus: tuple[Gpu, ...]
+    parts: tuple[str, ...]
     ran_seconds: float | None
 
 
@@ -53,7 +58,7 @@ def job_detail(job: Job, *, at: datetime) -> JobDetail:
     """Everything below the head of a job's page. Eight queries. at: cluster clock."""
     members = list(
         job.members.select_related("placement__node", "group")
-        .prefetch_related("devices__gpu")
+        .prefetch_related("devices__gpu", "devices__instance")
         .order_by("attempt", "group__index", "rank")
     )
     events = tuple(job.events.select_related("actor").order_by("pk"))
@@ -70,11 +75,12 @@ def job_detail(job: Job, *, at: datetime) -> JobDetail:
 
 
 def _row(member: Member, at: datetime) -> MemberRow:
-    gpus = sorted((device.gpu for device in member.devices.all()), key=lambda gpu: gpu.index)
+    devices = sorted(member.devices.all(), key=lambda device: device.place)
     return MemberRow(
         member=member,
         node=member.placement.node.name,
-        gpus=tuple(gpus),
+        gpus=tuple(device.gpu for device in devices if device.is_whole),
+        parts=tuple(device.label for device in devices if not device.is_whole),
         ran_seconds=_ran(member, at),
     )
 
@@ -98,7 +104,7 @@ def _times(
         run_seconds=_run_seconds(present, at),
         held_gpu_seconds=sum(_held(placement, at) for placement in placements),
         run_gpu_seconds=sum(
-            (_ran(member, at) or 0.0) * member.group.gpus_per_member for member in members
+            (_ran(member, at) or 0.0) * member.group.devices_per_member for member in members
         ),
     )
 
@@ -114,4 +120,4 @@ def _run_seconds(present: Sequence[Member], at: datetime) -> float | None:
 
 def _held(placement: Placement, at: datetime) -> float:
     seconds = ((placement.released_at or at) - placement.bound_at).total_seconds()
-    return max(0.0, seconds) * placement.member_count * placement.group.gpus_per_member
+    return max(0.0, seconds) * placement.member_count * placement.group.devices_per_member

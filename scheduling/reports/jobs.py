@@ -3,16 +3,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Count
+from django.utils.translation import ngettext
 
 from portal.core.clock import cluster_time
-from scheduling.models import Job
+from scheduling.models import Job, JobGroup
 from scheduling.querysets import JobQuerySet
 from scheduling.states import FINAL, JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """One line of a list. gpus: of all members at most; shape: "2 × 8" members by GPUs."""
+    """One line of a list. gpus: of all members at most; shape: "2 × 8" members by devices."""
 
     job: Job
     gpus: int
@@ -49,11 +50,21 @@ def job_row(job: Job, *, at: datetime) -> JobRow:
     return JobRow(
         job=job,
         gpus=sum(group.max_member * group.gpus_per_member for group in groups),
-        shape=" + ".join(f"{group.max_member} × {group.gpus_per_member}" for group in groups),
+        shape=" + ".join(f"{group.max_member} × {devices_text(group)}" for group in groups),
         flavors=tuple(choice.flavor.name for choice in accepted),
         waited_seconds=_seconds(job.submitted_at, job.started_at or job.ended_at or at),
         ran_seconds=_ran(job, at),
     )
+
+
+def devices_text(group: JobGroup) -> str:
+    """What each member has: a number of GPUs, `2 × 1g.10gb`, or a number of shares."""
+    if group.slices_per_member:
+        return f"{group.slices_per_member} × {group.slice_profile}"
+    if group.shares_per_member:
+        shares = group.shares_per_member
+        return ngettext("%(n)d share", "%(n)d shares", shares) % {"n": shares}
+    return str(group.gpus_per_member)
 
 
 def count_by_state(jobs: JobQuerySet) -> dict[str, int]:

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.contrib.postgres.aggregates import BoolAnd
-from django.db.models import Count, F, Max, Value
+from django.db.models import F, Max, Sum, Value
 from django.db.models.functions import Coalesce
 
 from scheduling.models import PlacementGpu
+from scheduling.models.parts import as_whole_gpus
 from scheduling.states import HOLDING
 from tenants.models import Cohort, Quota, Tenant
 
@@ -138,12 +139,12 @@ def _held(tenant_ids: list[int], flavor_ids: list[int]) -> dict[int, dict[int, _
         )
         .values_list("gpu__node__flavor_id", "placement__job__tenant_id")
         .annotate(
-            n=Count("pk"),
+            parts=Sum("parts"),
             grace=Max(Coalesce(F("placement__job__grace_seconds"), Value(USUAL_GRACE))),
             may_stop=BoolAnd("placement__job__is_preemptible"),
         )
     )
     held: dict[int, dict[int, _Held]] = defaultdict(dict)
-    for flavor, tenant, gpus, grace, may_stop in rows:
-        held[flavor][tenant] = _Held(gpus, grace, all_may_stop=may_stop)
+    for flavor, tenant, parts, grace, may_stop in rows:
+        held[flavor][tenant] = _Held(as_whole_gpus(parts), grace, all_may_stop=may_stop)
     return held

@@ -34,7 +34,10 @@ KINDS = ("free", "mine", "moving", "other", "closed", "fault", "unknown")
 
 
 def holders_in(cluster: Cluster, *, reader: User) -> dict[int, Holder]:
-    """The holder of each GPU of `cluster` that is held, by its key. Two queries."""
+    """The holder of each GPU of `cluster` that is held, by its key. Two queries.
+
+    Of several that hold parts of a GPU it is one whose job is the reader's business, if any.
+    """
     return _holders(PlacementGpu.objects.filter(gpu__node__cluster=cluster), reader)
 
 
@@ -67,12 +70,13 @@ def _holders(held: PlacementGpuQuerySet, reader: User) -> dict[int, Holder]:
         "placement__job__name",
         "placement__job__state",
     )
-    return {
-        gpu: Holder(tenant=holder, job_id=job_id, job_name=name, job_state=state)
-        if tenant in visible
-        else Holder(tenant=holder)
-        for gpu, tenant, holder, job_id, name, state in rows
-    }
+    found: dict[int, Holder] = {}
+    for gpu, tenant, holder, job_id, name, state in rows:
+        if tenant in visible:
+            found[gpu] = Holder(tenant=holder, job_id=job_id, job_name=name, job_state=state)
+        else:
+            found.setdefault(gpu, Holder(tenant=holder))
+    return found
 
 
 def _kind(gpu: Gpu, node: Node, holder: Holder | None) -> str:

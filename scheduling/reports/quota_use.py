@@ -2,16 +2,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Count
+from django.db.models import Count, Sum
 
 from scheduling.models import Job, PlacementGpu
+from scheduling.models.parts import as_gpus
 from scheduling.states import HOLDING, JobState
 from tenants.models import Quota, Tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUse:
-    """What a tenant may use and uses of one flavor, in GPUs.
+    """What a tenant may use and uses of one flavor, in GPUs; slices and shares are parts of one.
 
     ceiling: guaranteed and what may be borrowed; None where nothing limits it.
     """
@@ -19,17 +20,17 @@ class QuotaUse:
     flavor: str
     guaranteed: int
     ceiling: int | None
-    used: int
+    used: int | float
 
     @property
-    def free(self) -> int:
+    def free(self) -> int | float:
         """Guaranteed and not used."""
-        return max(0, self.guaranteed - self.used)
+        return max(0, round(self.guaranteed - self.used, 3))
 
     @property
-    def beyond(self) -> int:
+    def beyond(self) -> int | float:
         """Used above what is guaranteed."""
-        return max(0, self.used - self.guaranteed)
+        return max(0, round(self.used - self.guaranteed, 3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +43,8 @@ class TenantUse:
     waiting: int
 
     @property
-    def used(self) -> int:
-        return sum(quota.used for quota in self.quotas)
+    def used(self) -> int | float:
+        return round(sum(quota.used for quota in self.quotas), 3)
 
     @property
     def guaranteed(self) -> int:
@@ -54,7 +55,7 @@ class TenantUse:
 class PersonUse:
     """What one person of a tenant holds and waits for at this moment."""
 
-    gpus: int
+    gpus: int | float
     running: int
     waiting: int
 
@@ -78,12 +79,12 @@ def tenants_in_use(tenants: Iterable[Tenant]) -> tuple[TenantUse, ...]:
 
 def people_in_use(tenant: Tenant) -> dict[int, PersonUse]:
     """What each person with jobs in `tenant` holds, by the user's key. Two queries."""
-    gpus = dict(
+    parts = dict(
         PlacementGpu.objects.active()
         .filter(placement__job__tenant=tenant)
         .values("placement__job__owner_id")
-        .annotate(n=Count("pk"))
-        .values_list("placement__job__owner_id", "n")
+        .annotate(parts=Sum("parts"))
+        .values_list("placement__job__owner_id", "parts")
     )
     live = Job.objects.filter(tenant=tenant, state__in=[JobState.QUEUED, *sorted(HOLDING)])
     rows = live.values_list("owner_id", "state").annotate(n=Count("pk"))
@@ -92,13 +93,15 @@ def people_in_use(tenant: Tenant) -> dict[int, PersonUse]:
         counts[owner, state == JobState.QUEUED] += n
     return {
         owner: PersonUse(
-            gpus=gpus.get(owner, 0), running=counts[owner, False], waiting=counts[owner, True]
+            gpus=as_gpus(parts.get(owner, 0)),
+            running=counts[owner, False],
+            waiting=counts[owner, True],
         )
-        for owner in {owner for owner, _waits in counts} | gpus.keys()
+        for owner in {owner for owner, _waits in counts} | parts.keys()
     }
 
 
-def _lines(quotas: list[Quota], used: dict[str, int]) -> tuple[QuotaUse, ...]:
+def _lines(quotas: list[Quota], used: dict[str, int | float]) -> tuple[QuotaUse, ...]:
     by_flavor = {quota.flavor.name: quota for quota in quotas}
     return tuple(
         _line(flavor, by_flavor.get(flavor), used.get(flavor, 0))
@@ -106,7 +109,7 @@ def _lines(quotas: list[Quota], used: dict[str, int]) -> tuple[QuotaUse, ...]:
     )
 
 
-def _line(flavor: str, quota: Quota | None, used: int) -> QuotaUse:
+def _line(flavor: str, quota: Quota | None, used: float) -> QuotaUse:
     if quota is None:
         return QuotaUse(flavor=flavor, guaranteed=0, ceiling=None, used=used)
     limit = quota.borrowing_limit
@@ -121,16 +124,16 @@ def _quotas(tenants: list[Tenant]) -> dict[int, list[Quota]]:
     return found
 
 
-def _used_gpus(tenants: list[Tenant]) -> dict[int, dict[str, int]]:
+def _used_gpus(tenants: list[Tenant]) -> dict[int, dict[str, int | float]]:
     rows = (
         PlacementGpu.objects.active()
         .filter(placement__job__tenant__in=tenants)
         .values_list("placement__job__tenant_id", "gpu__node__flavor__name")
-        .annotate(n=Count("pk"))
+        .annotate(parts=Sum("parts"))
     )
-    used: dict[int, dict[str, int]] = defaultdict(dict)
-    for tenant, flavor, n in rows:
-        used[tenant][flavor or "–"] = n
+    used: dict[int, dict[str, int | float]] = defaultdict(dict)
+    for tenant, flavor, parts in rows:
+        used[tenant][flavor or "–"] = as_gpus(parts)
     return used
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce, Greatest, Least
 
-from scheduling.models import Member, Placement
+from scheduling.models import Member, Placement, devices_per_member
 from tenants.models import Tenant, User
 
 
@@ -63,7 +63,7 @@ def _seconds(
         Least(still, Value(until)) - Greatest(F(begin), Value(since)), output_field=DurationField()
     )
     gpu_time = ExpressionWrapper(
-        inside * count * F("group__gpus_per_member"), output_field=DurationField()
+        inside * count * devices_per_member("group__"), output_field=DurationField()
     )
     sums = (
         rows.filter(Q(**{f"{begin}__lt": until}))

@@ -119,7 +119,7 @@ def _await_releases(
         for member in group.members.filter(attempt=job.attempt, is_leaving=False)
         .exclude(phase__in=ENDED_PHASES)
         .select_related("placement__node")
-        .prefetch_related("devices__gpu")
+        .prefetch_related("devices__gpu", "devices__instance")
     }
     for look in range(_LOOKS):
         pods = {pod.rank: pod for pod in _own(gateway, key_of(job, group)) if not pod.stopping}
@@ -141,10 +141,15 @@ def _release(pod: MemberSeen, member: Member, *, rank: int, size: int) -> Member
         pod_uid=pod.pod_uid,
         node=member.placement.node.name,
         attempt=member.attempt,
-        devices=tuple(sorted(device.gpu.index for device in member.devices.all())),
+        devices=_labels(member),
         rank=rank,
         world_size=size,
     )
+
+
+def _labels(member: Member) -> tuple[str, ...]:
+    devices = sorted(member.devices.all(), key=lambda device: device.place)
+    return tuple(device.label for device in devices)
 
 
 def scale(job_id: int, attempt: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool:

@@ -21,6 +21,9 @@ LONGEST_WALLTIME = 366 * 86_400
 MOST_TEXT = 64 * 1024  # of command, environment and annotations: a pod is no place for data
 OUR_PREFIX = "muster.dev/"
 _GROUP_NAME = re.compile(r"[a-z]([-a-z0-9]{0,18}[a-z0-9])?")
+_DEVICES = ("gpus_per_member", "slices_per_member", "shares_per_member")
+_PROFILE = re.compile(r"\d{1,2}g\.\d{1,4}gb([+-][a-z.]{1,8})?")
+MOST_PARTS = 512  # slices or shares of one member: no node has more
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ANNOTATION = re.compile(
     r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
@@ -96,9 +99,27 @@ def _check_group(group: GroupRequest, largest: int) -> None:
             _("Members must satisfy 1 ≤ minimum ≤ members ≤ maximum ≤ %d.") % MOST_MEMBERS,
             field="members",
         )
-    for field in ("gpus_per_member", "cpu_milli", "memory_mib"):
+    for field in (*_DEVICES, "cpu_milli", "memory_mib"):
         if not 0 <= getattr(group, field) <= MOST_OF_ONE:
             raise Refused(_("An amount must be between 0 and %d.") % MOST_OF_ONE, field=field)
+    if sum(getattr(group, field) > 0 for field in _DEVICES) > 1:
+        raise Refused(
+            _("A member has whole GPUs, slices or shares: ask for one kind, set the others to 0."),
+            field="gpus_per_member",
+        )
+    for field in ("slices_per_member", "shares_per_member"):
+        if getattr(group, field) > MOST_PARTS:
+            raise Refused(_("A member may have %d of them at most.") % MOST_PARTS, field=field)
+    if bool(group.slice_profile) != bool(group.slices_per_member):
+        raise Refused(
+            _("Say both how many slices a member has and their profile, as in 1g.10gb."),
+            field="slice_profile",
+        )
+    if group.slice_profile and not _PROFILE.fullmatch(group.slice_profile):
+        raise Refused(
+            _("%s is no MIG profile: write it as in 1g.10gb.") % group.slice_profile[:20],
+            field="slice_profile",
+        )
     if group.gpus_per_member > largest:
         raise GangTooLarge(
             _("A member may ask for %(limit)d GPUs at most, the most that one node here has.")

@@ -11,13 +11,20 @@ from topology.models import Cluster, ResourceFlavor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRequest:
-    """Equal members. `min_member` and `max_member` are `members` unless the group may grow."""
+    """Equal members. `min_member` and `max_member` are `members` unless the group may grow.
+
+    Each has whole GPUs, or `slices_per_member` MIG slices of `slice_profile`, or shares of GPUs
+    that are handed out to several at a time.
+    """
 
     name: str = "main"
     members: int = 1
     min_member: int | None = None
     max_member: int | None = None
     gpus_per_member: int = 1
+    slice_profile: str = ""
+    slices_per_member: int = 0
+    shares_per_member: int = 0
     cpu_milli: int = 0
     memory_mib: int = 0
 

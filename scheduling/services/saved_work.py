@@ -37,7 +37,7 @@ def after_stop(job: Job, members: Sequence[Member], *, gone_at: datetime) -> dic
     saved_at = _resumes_from(job, gone_at)
     begun_at = job.started_at or gone_at
     durable_at = max(saved_at or begun_at, begun_at)
-    gpus = sum(member.group.gpus_per_member for member in members)
+    gpus = sum(member.group.devices_per_member for member in members)
     Preemption.objects.filter(job=job, attempt=job.attempt).update(
         gone_at=gone_at,
         checkpoint_at=saved_at,

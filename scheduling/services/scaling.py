@@ -15,7 +15,8 @@ from portal.core.queueing import send_on_commit
 from scheduling.engine.plan import Grow, Shrink
 from scheduling.engine.snapshot import Snapshot
 from scheduling.models import Job, JobEvent, Member, Placement, PlacementGpu
-from scheduling.services.starts import is_taken, release_by, write_ledger
+from scheduling.services.devices import DeviceGone, is_taken
+from scheduling.services.starts import release_by, write_ledger
 from scheduling.states import ENDED_PHASES, JobState
 
 
@@ -24,6 +25,8 @@ def grow(decision: Grow, snapshot: Snapshot, *, at: datetime) -> bool:
     try:
         with transaction.atomic():
             return _grow(decision, snapshot, at=at)
+    except DeviceGone:
+        return False
     except IntegrityError as error:
         if not is_taken(error):
             raise

@@ -1,7 +1,7 @@
 """Writing starts down: the ledger's rows, for many jobs at a time."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -15,11 +15,11 @@ from scheduling.engine.jobs import PlacedMember
 from scheduling.engine.plan import Start
 from scheduling.engine.snapshot import Snapshot
 from scheduling.models import Job, JobGroup, Member, Placement, PlacementGpu
+from scheduling.services.devices import Device, DeviceGone, devices_of, is_taken
 from scheduling.services.lifecycle import move_all
 from scheduling.states import JobState
 
 BATCH = 100  # starts to a transaction: long enough to be cheap, short enough to lock nobody out
-_ONE_HOLDER = "gpu_in_one_active_placement"
 # Times the time to bind: how long the start itself may wait for a worker. See binding.bind.
 _PATIENCE = 10
 
@@ -38,17 +38,14 @@ def _start(starts: Sequence[Start], snapshot: Snapshot, *, at: datetime) -> int:
     try:
         with transaction.atomic():
             return _write(starts, snapshot, at=at)
+    except DeviceGone:
+        pass
     except IntegrityError as error:
         if not is_taken(error):
             raise
     if len(starts) == 1:
         return 0
     return sum(_start((start,), snapshot, at=at) for start in starts)
-
-
-def is_taken(error: IntegrityError) -> bool:
-    """Whether a device of the ledger's new rows was taken by somebody else meanwhile."""
-    return _ONE_HOLDER in str(error)
 
 
 def _write(starts: Sequence[Start], snapshot: Snapshot, *, at: datetime) -> int:
@@ -75,9 +72,13 @@ def release_by() -> CombinedExpression:
 def write_ledger(
     placed: dict[Job, tuple[PlacedMember, ...]], snapshot: Snapshot, *, at: datetime
 ) -> None:
-    """One placement per group and node, one member row per member, one device row per GPU."""
+    """One placement per group and node, one member row per member, one row per device.
+
+    Raises DeviceGone.
+    """
     groups = _groups(placed)
-    bound_at = _bound_at(placed, snapshot, at)
+    devices = devices_of([m for members in placed.values() for m in members], snapshot)
+    bound_at = _bound_at(placed, devices, at)
     counts = Counter((job, m.group, m.node) for job, members in placed.items() for m in members)
     placements = {
         (job, group, node): Placement(
@@ -93,7 +94,7 @@ def write_ledger(
     Placement.objects.bulk_create(placements.values())
     rows = [
         (
-            member.gpus,
+            devices(member),
             Member(
                 job=job,
                 group=groups[job.pk, member.group],
@@ -107,9 +108,9 @@ def write_ledger(
     ]
     Member.objects.bulk_create(row for _, row in rows)
     PlacementGpu.objects.bulk_create(
-        PlacementGpu(placement=row.placement, member=row, gpu_id=snapshot.gpu_ids[gpu])
-        for gpus, row in rows
-        for gpu in gpus
+        PlacementGpu(placement=row.placement, member=row, **device._asdict())
+        for own, row in rows
+        for device in own
     )
 
 
@@ -124,11 +125,13 @@ def _groups(jobs: Iterable[Job]) -> dict[tuple[int, int], JobGroup]:
 
 
 def _bound_at(
-    placed: dict[Job, tuple[PlacedMember, ...]], snapshot: Snapshot, at: datetime
+    placed: dict[Job, tuple[PlacedMember, ...]],
+    devices: Callable[[PlacedMember], list[Device]],
+    at: datetime,
 ) -> dict[Job, datetime]:
     """`at`, or when the last of a job's devices became free, if a clock ran ahead."""
     gpus = {
-        job: [snapshot.gpu_ids[gpu] for member in members for gpu in member.gpus]
+        job: [device.gpu_id for member in members for device in devices(member)]
         for job, members in placed.items()
     }
     used = PlacementGpu.objects.filter(gpu__in=[gpu for ids in gpus.values() for gpu in ids])

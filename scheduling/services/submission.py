@@ -109,6 +109,9 @@ def _group(job: Job, index: int, group: GroupRequest) -> JobGroup:
         min_member=group.least,
         max_member=group.most,
         gpus_per_member=group.gpus_per_member,
+        slice_profile=group.slice_profile,
+        slices_per_member=group.slices_per_member,
+        shares_per_member=group.shares_per_member,
         cpu_milli=group.cpu_milli,
         memory_mib=group.memory_mib,
     )

@@ -7,13 +7,17 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
+from scheduling.engine.jobs import PlacedMember
 from scheduling.engine.plan import Hold, Plan, Reason, Reserve, Unit, unit_of
-from scheduling.engine.snapshot import PARTS_PER_GPU, Snapshot
+from scheduling.engine.snapshot import Snapshot
 from scheduling.models import DeviceHold, Job, Reservation
+from scheduling.models.parts import as_gpus
+from scheduling.services.devices import Device, DeviceGone, devices_of
 from scheduling.services.lifecycle import move
 from scheduling.states import JobState
 
-_KEPT = ("job_id", "group_index", "rank", "node_id", "gpu_id", "until")
+_NO_DEVICE = DeviceHold()
+_KEPT = ("job_id", "group_index", "rank", "node_id", "gpu_id", "instance_id", "share", "until")
 
 
 @transaction.atomic
@@ -69,16 +73,26 @@ def _keep_devices(holds: tuple[Hold, ...], snapshot: Snapshot) -> None:
             group_index=member.group,
             rank=member.rank,
             node_id=snapshot.node_ids[member.node],
-            gpu_id=gpu,
+            gpu_id=device.gpu_id,
+            instance_id=device.instance_id,
+            share=device.share,
             until=expiry(hold),
         )
         for hold in holds
-        for member in hold.keeps
-        for gpu in [snapshot.gpu_ids[gpu] for gpu in member.gpus] or [None]
+        for member, device in _kept(hold, snapshot)
     ]
     if {tuple(getattr(row, name) for name in _KEPT) for row in wanted} != known:
         there.delete()
         DeviceHold.objects.bulk_create(wanted)
+
+
+def _kept(hold: Hold, snapshot: Snapshot) -> list[tuple[PlacedMember, Device | DeviceHold]]:
+    """What is kept for each member; nothing where a board was cut anew since the snapshot."""
+    try:
+        devices = devices_of(hold.keeps, snapshot)
+    except DeviceGone:
+        return []
+    return [(member, own) for member in hold.keeps for own in devices(member) or [_NO_DEVICE]]
 
 
 @transaction.atomic
@@ -126,8 +140,7 @@ def readable(hold: Hold, names: dict[int, str]) -> dict[str, Any]:
 def _readable(value: Any, unit: Unit, names: dict[int, str]) -> Any:
     match unit:
         case Unit.PARTS:
-            gpus, rest = divmod(value, PARTS_PER_GPU)
-            return gpus if not rest else round(value / PARTS_PER_GPU, 3)
+            return as_gpus(value)
         case Unit.INSTANT:
             return datetime.fromtimestamp(value, UTC).isoformat()
         case Unit.JOB:

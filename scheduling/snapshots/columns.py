@@ -43,6 +43,9 @@ class JobRow(NamedTuple):
     groups__min_member: int
     groups__max_member: int
     groups__gpus_per_member: int
+    groups__slice_profile: str
+    groups__slices_per_member: int
+    groups__shares_per_member: int
     groups__cpu_milli: int
     groups__memory_mib: int
 
@@ -64,6 +67,8 @@ class PlaceRow(NamedTuple):
     members__phase: str
     members__is_leaving: bool
     held__gpu_id: int | None
+    held__instance_id: int | None
+    held__share: int | None
 
 
 _INSTANTS: Final = frozenset(

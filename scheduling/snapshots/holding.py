@@ -1,14 +1,14 @@
 """The jobs that hold places of a cluster, and how much of it that leaves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 from django.db.models import F, FilteredRelation, Q
 
 from scheduling.engine.arrays import IntArray
-from scheduling.engine.snapshot import PARTS_PER_GPU
+from scheduling.engine.jobs import PlacedMember
+from scheduling.engine.snapshot import PARTS_PER_GPU, GpuMode
 from scheduling.models import Job, Member, Placement
 from scheduling.snapshots.columns import JOB_COLUMNS, PLACE_COLUMNS, job_rows, place_rows
 from scheduling.snapshots.hardware import Hardware
@@ -77,14 +77,19 @@ def room(holders: Sequence[Holder], hardware: Hardware) -> dict[str, IntArray]:
         np.add.at(used[row], node, amounts)
         np.add.at(releasing[row], node, amounts * is_leaving)
     milli = np.full(len(hardware.parts["gpu_ids"]), WHOLE_GPU_MILLI)
-    devices = [gpu for holder in holders for member in holder.job.members for gpu in member.gpus]
-    milli[np.array(devices, dtype=np.int64)] = 0
+    members = [member for holder in holders for member in holder.job.members]
+    milli[_numbers(gpu for member in members for gpu in member.gpus)] = 0
     milli[_taken_by_others(milli, hardware)] = 0
+    slices, shares = (np.ones(len(hardware.parts[name]), bool) for name in ("mig_gpu", "slot_gpu"))
+    slices[_numbers(row for member in members for row in member.instances)] = False
+    shares[_numbers(row for member in members for row in member.slots)] = False
     return {
         # A node whose room shrank under its jobs has none left, not less than none.
         "free": np.maximum(capacity - used - hardware.foreign, 0),
         "releasing": releasing,
         "gpu_free_milli": milli,
+        "mig_free": slices,
+        "slot_free": shares,
     }
 
 
@@ -94,7 +99,7 @@ def _taken_by_others(milli: IntArray, hardware: Hardware) -> list[int]:
     milli: (G,) thousandths that no job holds. Which devices it does hold only its node knows.
     """
     parts, taken = hardware.parts, []
-    is_free = (milli > 0) & parts["gpu_open"]
+    is_free = (milli > 0) & parts["gpu_open"] & (parts["gpu_mode"] == GpuMode.EXCLUSIVE)
     for node in np.flatnonzero(hardware.foreign_gpus):
         first, last = np.searchsorted(parts["gpu_node"], [node, node + 1])
         free = first + np.flatnonzero(is_free[first:last])
@@ -102,21 +107,30 @@ def _taken_by_others(milli: IntArray, hardware: Hardware) -> list[int]:
     return taken
 
 
-def usage(
-    holders: Sequence[Holder], hardware: Mapping[str, Any], shape: tuple[int, int]
-) -> IntArray:
+def _numbers(numbers: Iterable[int]) -> IntArray:
+    return np.fromiter(numbers, dtype=np.int64)
+
+
+def usage(holders: Sequence[Holder], hardware: Hardware, shape: tuple[int, int]) -> IntArray:
     """(T, F) parts that each tenant's members hold; those that are leaving count too.
 
     Standby jobs are not charged, nor nodes without a flavor, which have the last one.
     """
     charged = [
-        (holder.job.tenant, member.node, len(member.gpus))
+        (holder.job.tenant, member.node, _parts(member, hardware))
         for holder in holders
         if not holder.job.standby
         for member in holder.job.members
     ]
-    tenant, node, gpus = np.array(charged, dtype=np.int64).reshape(-1, 3).T
+    tenant, node, cost = np.array(charged, dtype=np.int64).reshape(-1, 3).T
     parts = np.zeros(shape, dtype=np.int64)
-    np.add.at(parts, (tenant, hardware["node_flavor"][node]), gpus * PARTS_PER_GPU)
+    np.add.at(parts, (tenant, hardware.parts["node_flavor"][node]), cost)
     parts[:, -1] = 0
     return parts
+
+
+def _parts(member: PlacedMember, hardware: Hardware) -> int:
+    """What a member's devices cost in quota."""
+    slices = sum(int(hardware.instance_parts[row]) for row in member.instances)
+    shares = sum(int(hardware.share_parts[row]) for row in member.slots)
+    return len(member.gpus) * PARTS_PER_GPU + slices + shares

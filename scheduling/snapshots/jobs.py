@@ -23,16 +23,24 @@ from scheduling.states import JobState, MemberPhase
 MOST_SHARED: Final = 4_096
 """So many equal requests are one object in all snapshots, which the engine finds equal at once."""
 
+HeldDevice = tuple[int, int | None, int | None]
+"""Keys: of a GPU; of its MIG instance, or the number of its share, if it is not the whole."""
+
 Room = tuple[int, int, int, bool]
 """Of one placement: its node, the CPU and the memory that it holds there, whether it is leaving."""
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where each node, device, tenant and flavor stands in the arrays, by its key."""
+    """Where each node, device, tenant and flavor stands in the arrays, by its key.
+
+    shares: by the key of their GPU and their number.
+    """
 
     nodes: Mapping[int, int]
     gpus: Mapping[int, int]
+    instances: Mapping[int, int]
+    shares: Mapping[tuple[int, int], int]
     tenants: Mapping[int, int]
     flavors: Mapping[int, int]
 
@@ -148,8 +156,19 @@ def _level(word: str) -> Level | None:
 
 
 def _engine_group(row: JobRow) -> Group:
-    request = _request(row.groups__gpus_per_member, row.groups__cpu_milli, row.groups__memory_mib)
+    room = row.groups__cpu_milli, row.groups__memory_mib
+    request = _request(*_devices(row), *room)
     return _group(row.groups__name, row.groups__min_member, row.groups__max_member, request)
+
+
+def _devices(row: JobRow) -> tuple[Access, int, str]:
+    """The kind of device that a member asks for, how many, and of which profile."""
+    if row.groups__gpus_per_member:
+        return Access.WHOLE, row.groups__gpus_per_member, ""
+    if row.groups__slices_per_member:
+        return Access.SLICE, row.groups__slices_per_member, row.groups__slice_profile
+    shares = row.groups__shares_per_member
+    return (Access.SHARE, shares, "") if shares else (Access.NONE, 0, "")
 
 
 @lru_cache(maxsize=MOST_SHARED)
@@ -158,32 +177,47 @@ def _group(name: str, least: int, most: int, request: Request) -> Group:
 
 
 @lru_cache(maxsize=MOST_SHARED)
-def _request(gpus: int, cpu_milli: int, memory_mib: int) -> Request:
-    kind = Access.WHOLE if gpus else Access.NONE
-    return Request(kind=kind, count=gpus, cpu_milli=cpu_milli, memory_mib=memory_mib)
+def _request(kind: Access, count: int, profile: str, cpu_milli: int, memory_mib: int) -> Request:
+    return Request(
+        kind=kind, count=count, profile=profile, cpu_milli=cpu_milli, memory_mib=memory_mib
+    )
 
 
 def _held(rows: Sequence[JobRow], places: Sequence[PlaceRow], positions: Positions) -> list[Held]:
     """The members on present nodes, in group and rank order."""
     group_at = {row.groups__id: row.groups__index for row in rows}
     own: dict[tuple[int, int, int], PlaceRow] = {}
-    gpus: dict[int, list[int]] = defaultdict(list)
+    devices: dict[int, list[HeldDevice]] = defaultdict(list)
     for place in places:
         member = place.members__id
         if member is None or place.node_id not in positions.nodes:
             continue
         own[group_at[place.members__group_id], place.members__rank, member] = place
-        if place.held__gpu_id in positions.gpus:
-            gpus[member].append(positions.gpus[place.held__gpu_id])
+        if place.held__gpu_id is not None:
+            device = place.held__gpu_id, place.held__instance_id, place.held__share
+            devices[member].append(device)
     return [
         Held(
-            PlacedMember(group, rank, positions.nodes[place.node_id], tuple(sorted(gpus[member]))),
+            placed_member(group, rank, positions.nodes[place.node_id], devices[member], positions),
             placement=place.id,
             is_running=place.members__phase == MemberPhase.RUNNING,
             is_leaving=place.members__is_leaving,
         )
         for (group, rank, member), place in sorted(own.items())
     ]
+
+
+def placed_member(
+    group: int, rank: int, node: int, devices: Sequence[HeldDevice], positions: Positions
+) -> PlacedMember:
+    """A member with those of its devices that are still there."""
+    instances = [positions.instances.get(own) for _, own, _ in devices if own is not None]
+    shares = [positions.shares.get((gpu, own)) for gpu, _, own in devices if own is not None]
+    whole = [positions.gpus.get(gpu) for gpu, *part in devices if part == [None, None]]
+    gpus, slices, slots = (
+        tuple(sorted(at for at in found if at is not None)) for found in (whole, instances, shares)
+    )
+    return PlacedMember(group, rank, node, gpus, slices, slots)
 
 
 def _as_large_as_now(groups: Sequence[Group], held: Sequence[Held]) -> tuple[Group, ...]:

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce, Exp, Greatest, Least
 from scheduling.engine.arrays import NEVER, UNLIMITED
 from scheduling.engine.policy import Policy
 from scheduling.engine.snapshot import Block
-from scheduling.models import BlockPart, Placement
+from scheduling.models import BlockPart, Placement, devices_per_member
 from scheduling.snapshots.rows import Rows
 from scheduling.snapshots.times import seconds
 from tenants.models import Budget
@@ -75,7 +75,7 @@ def budgets(rows: Rows, policy: Policy, at: datetime) -> dict[str, Any]:
             - Greatest(F(f"{of_place}bound_at"), F("from_at"))
         )
         * F(f"{of_place}member_count")
-        * F(f"{of_place}group__gpus_per_member"),
+        * devices_per_member(f"{of_place}group__"),
         output_field=DurationField(),
     )
     counts = Q(**{f"{of_job}cluster": rows.cluster, f"{of_job}is_standby": False})
@@ -99,8 +99,11 @@ def _still_to_use(rows: Rows, policy: Policy, at: datetime) -> Mapping[int, int]
     for job in (holder.job for holder in rows.holders):
         walltime = job.walltime_seconds or policy.default_walltime
         if walltime is not None and not job.standby:
-            gpus = sum(len(member.gpus) for member in job.members)
-            coming[job.tenant] += gpus * max(0, walltime - (seconds(at) - job.started_at))
+            devices = sum(
+                len(member.gpus) + len(member.instances) + len(member.slots)
+                for member in job.members
+            )
+            coming[job.tenant] += devices * max(0, walltime - (seconds(at) - job.started_at))
     return coming
 
 
@@ -116,7 +119,7 @@ def history(rows: Rows, policy: Policy, at: datetime) -> dict[str, Any]:
     rate = math.log(2) / max(1, policy.half_life)
     ends = Least(Coalesce("released_at", Value(at)), Value(at))
     decayed = Exp(-rate * _before(at, ends)) - Exp(-rate * _before(at, F("bound_at")))
-    gpus = F("member_count") * F("group__gpus_per_member")
+    gpus = F("member_count") * devices_per_member("group__")
     oldest = at - timedelta(seconds=policy.half_life) * _FORGOTTEN
     uses = Placement.objects.filter(
         Q(released_at=None) | Q(released_at__gt=oldest),

@@ -32,5 +32,5 @@ def quota_table(rows: Rows) -> Quotas:
         nominal=nominal,
         borrowing_limit=borrowing,
         lending_limit=lending,
-        usage=usage(rows.holders, rows.hardware.parts, (len(rows.tenants), shape[1])),
+        usage=usage(rows.holders, rows.hardware, (len(rows.tenants), shape[1])),
     )

@@ -27,6 +27,8 @@ class Rows:
         self.positions = Positions(
             nodes=self.hardware.node_at,
             gpus=self.hardware.gpu_at,
+            instances=self.hardware.instance_at,
+            shares=self.hardware.share_at,
             tenants={tenant.pk: index for index, tenant in enumerate(self.tenants)},
             flavors={flavor.pk: index for index, flavor in enumerate(self.flavors)},
         )

@@ -6,11 +6,11 @@ from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 
-from scheduling.engine.jobs import Dependency, ParentState, PlacedMember
+from scheduling.engine.jobs import Dependency, ParentState
 from scheduling.engine.snapshot import HeldDevices
 from scheduling.models import DeviceHold, Job, JobDependency, JobFlavor
 from scheduling.snapshots.columns import JOB_COLUMNS, job_rows
-from scheduling.snapshots.jobs import Positions, pending
+from scheduling.snapshots.jobs import HeldDevice, Positions, pending, placed_member
 from scheduling.snapshots.known import Kept, fingerprints, of_jobs, unknown
 from scheduling.snapshots.times import seconds
 from scheduling.states import FINAL, JobState
@@ -69,18 +69,19 @@ def _parent_state(state: str) -> ParentState:
 def kept_devices(cluster: Cluster, positions: Positions, at: datetime) -> tuple[HeldDevices, ...]:
     """What is kept for waiting jobs, by job: the members they will be, with their devices."""
     holds = DeviceHold.objects.filter(job__cluster=cluster, job__state=JobState.QUEUED)
-    members: dict[tuple[int, int, int, int], list[int]] = {}
+    members: dict[tuple[int, int, int, int], list[HeldDevice]] = {}
     until: dict[int, int] = {}
     for hold in holds.order_by("job_id", "group_index", "rank", "node_id", "gpu_id"):
         node = positions.nodes.get(hold.node_id)
         if node is None:
             continue
-        gpus = members.setdefault((hold.job_id, hold.group_index, hold.rank, node), [])
-        gpus += [positions.gpus[hold.gpu_id]] if hold.gpu_id in positions.gpus else []
+        devices = members.setdefault((hold.job_id, hold.group_index, hold.rank, node), [])
+        if hold.gpu_id is not None:
+            devices.append((hold.gpu_id, hold.instance_id, hold.share))
         until[hold.job_id] = _until(hold, cluster, at)
     by_job = defaultdict(list)
-    for (job, group, rank, node), gpus in members.items():
-        by_job[job].append(PlacedMember(group, rank, node, tuple(sorted(gpus))))
+    for (job, group, rank, node), devices in members.items():
+        by_job[job].append(placed_member(group, rank, node, devices, positions))
     return tuple(HeldDevices(job, tuple(placed), until[job]) for job, placed in by_job.items())
 
 

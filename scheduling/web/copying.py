@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from scheduling.models import Job, ServiceClass
 from scheduling.services.feeding import RUN_SECONDS
+from scheduling.web.forms import SHARE
 from tenants.models import PriorityClass
 
 HOUR = 3600
@@ -34,7 +35,8 @@ def pattern_of(job: Job) -> Pattern:
         "tenant": job.tenant.slug,
         "cluster": job.cluster.slug,
         "members": first.max_member,
-        "gpus_per_member": first.gpus_per_member,
+        "gpus_per_member": first.devices_per_member,
+        "device": first.slice_profile or (SHARE if first.shares_per_member else ""),
         "flavor": accepted[0] if len(accepted) == 1 else None,
         "image": job.image,
         "command": shlex.join(job.command),

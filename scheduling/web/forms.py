@@ -14,6 +14,7 @@ from scheduling.services.feeding import RUN_SECONDS
 from scheduling.services.submission import GroupRequest, JobRequest
 from tenants.models import PriorityClass, Role, Tenant, User
 from topology.models import Cluster, ResourceFlavor
+from topology.reports.partitions import has_shares, slice_profiles
 
 HOUR = 3600
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -25,7 +26,11 @@ FIELD_OF = {
     "walltime_seconds": "max_hours",
     "priority_class": "priority",
     "annotations": "run_seconds",
+    "slice_profile": "device",
+    "slices_per_member": "gpus_per_member",
+    "shares_per_member": "gpus_per_member",
 }
+SHARE = "share"  # among the devices that a member may have
 
 
 class FlavorChoice(forms.ModelChoiceField):
@@ -71,6 +76,11 @@ class JobForm(forms.Form):
     )
     gpus_per_member = forms.IntegerField(
         label=gettext_lazy("GPUs per member"), min_value=0, max_value=1024, initial=1
+    )
+    device = forms.ChoiceField(
+        label=gettext_lazy("Of each"),
+        required=False,
+        help_text=gettext_lazy("A slice or a share costs that part of a GPU in quota."),
     )
     flavor = FlavorChoice(
         ResourceFlavor.objects.none(),
@@ -127,8 +137,22 @@ class JobForm(forms.Form):
         if self.initial.get("priority"):  # then there is nothing to leave out
             self.fields["priority"].empty_label = None
         offer_clusters(self, clusters)
+        self._offer_devices(clusters)
         if not any(cluster.is_simulated for cluster in clusters):
             del self.fields["run_seconds"]
+
+    def _offer_devices(self, clusters: list[Cluster]) -> None:
+        """Whole GPUs, the slices and shares that there are, and what is proposed."""
+        choices = {"": _("the whole GPU")}
+        if has_shares(clusters):
+            choices[SHARE] = _("a share of it")
+        proposed = str(self.initial.get("device") or "")
+        profiles = {*slice_profiles(clusters)} | ({proposed} - {"", SHARE})
+        choices |= {name: _("a slice, %s") % name for name in sorted(profiles)}
+        if len(choices) > 1:
+            self.fields["device"].choices = list(choices.items())
+        else:
+            del self.fields["device"]
 
     def clean_command(self) -> tuple[str, ...]:
         try:
@@ -157,7 +181,7 @@ class JobForm(forms.Form):
     def to_request(self) -> JobRequest:
         """The request of a valid form. Sent twice, it is one job: `once` names it."""
         asked = self.cleaned_data
-        group = GroupRequest(members=asked["members"], gpus_per_member=asked["gpus_per_member"])
+        group = _group(asked["members"], asked["gpus_per_member"], asked.get("device", ""))
         hours = asked["max_hours"]
         return JobRequest(
             name=asked["name"],
@@ -177,6 +201,17 @@ class JobForm(forms.Form):
         seconds = self.cleaned_data.get("run_seconds")
         simulated = self.cleaned_data["cluster"].is_simulated
         return {RUN_SECONDS: str(seconds)} if seconds and simulated else {}
+
+
+def _group(members: int, count: int, device: str) -> GroupRequest:
+    """Members with `count` devices each; device: empty, SHARE, or a slice's profile."""
+    if not device or not count:
+        return GroupRequest(members=members, gpus_per_member=count)
+    if device == SHARE:
+        return GroupRequest(members=members, gpus_per_member=0, shares_per_member=count)
+    return GroupRequest(
+        members=members, gpus_per_member=0, slice_profile=device, slices_per_member=count
+    )
 
 
 def job_form(

@@ -80,7 +80,7 @@ class Tenant:
                 pod_uid=member.pod_uid,
                 node=NODES[0],
                 attempt=1,
-                devices=(0, 1),
+                devices=("0", "1"),
             )
         )
         _soon(lambda: self.pod(member.pod_name)["status"]["phase"] == "Running")

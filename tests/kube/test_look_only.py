@@ -22,7 +22,7 @@ SPEC = GangSpec(namespace="muster-nlp", job="j-1", group="main", attempt=1, memb
 TENANCY = TenancySpec(tenant="nlp", namespace="muster-nlp", gpus=8)
 MEETING = RendezvousSpec(namespace="muster-nlp", job="j-1", owners={"j-1-main": "u"})
 RELEASE = MemberRelease(
-    namespace="muster-nlp", pod_name="a", pod_uid="u", node="n", attempt=1, devices=(0,)
+    namespace="muster-nlp", pod_name="a", pod_uid="u", node="n", attempt=1, devices=("0",)
 )
 # Every method of a gateway, with what it is called with.
 ASKED = {

@@ -93,13 +93,27 @@ def _container(spec: GangSpec) -> Obj:
     # What is not asked for is asked for as nothing, or a LimitRange puts in what no plan knows of.
     nothing = {"cpu": "0", "memory": "0"}
     asked = {
-        names.GPU: str(spec.gpus_per_member) if spec.gpus_per_member else "",
+        **_devices(spec),
         "cpu": f"{spec.cpu_milli}m" if spec.cpu_milli else "",
         "memory": f"{spec.memory_mib}Mi" if spec.memory_mib else "",
     }
     amounts = {resource: amount for resource, amount in asked.items() if amount}
     container["resources"] = {"requests": {**nothing, **amounts}, "limits": amounts}
     return container
+
+
+def _devices(spec: GangSpec) -> dict[str, str]:
+    """What a member asks for of device plugins, by their names for it.
+
+    MIG instances have names of their own where the strategy is mixed, and shares where the plugin
+    renames them: so nobody who asks for a GPU is given a part of one.
+    """
+    counts = {
+        names.GPU: spec.gpus_per_member,
+        names.mig_resource(spec.slice_profile): spec.slices_per_member,
+        names.GPU_SHARED: spec.shares_per_member,
+    }
+    return {resource: str(count) for resource, count in counts.items() if count}
 
 
 def next_attempt(spec: GangSpec, *, before: str) -> list[Obj]:
@@ -189,7 +203,7 @@ def gates_of(pod: Obj) -> list[str]:
 
 
 def devices_of(release: MemberRelease) -> str:
-    return ",".join(str(index) for index in release.devices)
+    return ",".join(release.devices)
 
 
 def _note(metadata: str) -> str:

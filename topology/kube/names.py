@@ -71,3 +71,8 @@ DEVICE_VARIABLES = (
     "HABANA_VISIBLE_DEVICES",
 )
 CDI = "cdi.k8s.io/"  # of annotations that do so
+
+
+def mig_resource(profile: str) -> str:
+    """What the device plugin calls MIG instances of `profile` where the strategy is mixed."""
+    return MIG_PREFIX + profile.replace("+", ".")

@@ -79,7 +79,7 @@ def _of_the_member() -> Iterator[Obj]:
 def _of_torchrun(spec: GangSpec) -> Iterator[Obj]:
     """What torchrun takes for its option --x, as PET_X, where its command line does not say."""
     yield _variable("PET_NNODES", "$(MUSTER_MEMBERS)")
-    yield _variable("PET_NPROC_PER_NODE", str(max(1, spec.gpus_per_member)))
+    yield _variable("PET_NPROC_PER_NODE", str(max(1, spec.devices_per_member)))
     if spec.least_members == spec.most_members:
         yield _variable("PET_NODE_RANK", "$(NODE_RANK)")
         yield _variable("PET_MASTER_ADDR", "$(MASTER_ADDR)")

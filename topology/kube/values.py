@@ -301,6 +301,9 @@ class GangSpec:
     attempt: int
     members: int
     gpus_per_member: int = 0
+    slice_profile: str = ""
+    slices_per_member: int = 0
+    shares_per_member: int = 0
     cpu_milli: int = 0
     memory_mib: int = 0
     image: str = ""
@@ -314,6 +317,11 @@ class GangSpec:
     priority_class: str = ""
     groups: tuple[GroupSize, ...] = ()
     min_total: int = 0
+
+    @property
+    def devices_per_member(self) -> int:
+        """GPUs, slices or shares."""
+        return self.gpus_per_member + self.slices_per_member + self.shares_per_member
 
     @property
     def key(self) -> GangKey:
@@ -356,8 +364,8 @@ class RendezvousSpec:
 class MemberRelease:
     """Open the gate of one pod, onto one node.
 
-    devices: GPU indexes on that node. rank, world_size: the member's among all of the gang's, and
-    how many those are.
+    devices: on that node; GPU 5, the MIG instance of it that starts at 4 as 5@4, its share as 5#2.
+    rank, world_size: the member's among all of the gang's, and how many those are.
     """
 
     namespace: str
@@ -365,7 +373,7 @@ class MemberRelease:
     pod_uid: str
     node: str
     attempt: int
-    devices: tuple[int, ...] = ()
+    devices: tuple[str, ...] = ()
     rank: int = 0
     world_size: int = 1
 

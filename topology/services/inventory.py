@@ -18,7 +18,7 @@ from topology.services.partitions import observe_slices
 CLOCK_SLACK = timedelta(seconds=0.1)
 SEEN_EVERY = timedelta(seconds=30)
 # What a plan does not look at: a change of these alone asks for no cycle.
-_ASIDE = frozenset({"uid", "seen_version", "seen_at", "layout_seen", "survey"})
+_ASIDE = frozenset({"uid", "seen_version", "seen_at", "survey"})
 
 
 @transaction.atomic

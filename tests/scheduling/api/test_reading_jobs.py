@@ -77,6 +77,9 @@ def test_a_job_is_told_in_full(api, member, cluster):
                 "min_member": 2,
                 "max_member": 2,
                 "gpus_per_member": 8,
+                "slice_profile": "",
+                "slices_per_member": 0,
+                "shares_per_member": 0,
                 "cpu_milli": 0,
                 "memory_mib": 0,
             }

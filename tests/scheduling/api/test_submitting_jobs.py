@@ -95,6 +95,9 @@ def test_a_flat_form_becomes_a_job_of_one_group(api, cluster, asked, sent):
                 "min_member": 2,
                 "max_member": 2,
                 "gpus_per_member": 8,
+                "slice_profile": "",
+                "slices_per_member": 0,
+                "shares_per_member": 0,
                 "cpu_milli": 4000,
                 "memory_mib": 65536,
             }
@@ -391,4 +394,23 @@ def test_an_error_of_ours_says_nothing_of_its_cause(api, cluster, asked):
         "detail": "This is our fault, and nothing was changed. Quote the request id when you ask.",
         "instance": JOBS,
         "errors": [],
+    }
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        {"slice_profile": "3g.20gb", "slices_per_member": 2},
+        {"shares_per_member": 1},
+    ],
+)
+def test_who_asks_for_parts_of_gpus_asks_for_no_whole_ones(api, cluster, asked, devices):
+    body = api.post(JOBS, asked | devices, format="json").json()
+
+    (group,) = body["groups"]
+    nothing = {"slice_profile": "", "slices_per_member": 0, "shares_per_member": 0}
+    assert {name: group[name] for name in (*nothing, "gpus_per_member")} == {
+        **nothing,
+        **devices,
+        "gpus_per_member": 0,
     }

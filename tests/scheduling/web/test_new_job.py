@@ -4,7 +4,8 @@ import pytest
 
 from scheduling.models import Job, JobGroup
 from tenants.models import Role
-from tests.factories import MembershipFactory
+from tests.factories import MembershipFactory, MigInstanceFactory
+from topology.models import Gpu
 
 
 def filled_in(scene, **changes):
@@ -164,3 +165,42 @@ def test_what_a_trial_refuses_is_said_beside_its_field(as_omar, scene):
 
     assert (answer.status_code, answer.context["trial"]) == (422, None)
     assert list(answer.context["form"].errors) == ["gpus_per_member"]
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "expected"),
+    [
+        ("", "2", (2, "", 0, 0)),
+        ("3g.20gb", "2", (0, "3g.20gb", 2, 0)),
+        ("share", "1", (0, "", 0, 1)),
+        ("share", "0", (0, "", 0, 0)),
+    ],
+)
+def test_slices_and_shares_are_asked_for_where_there_are_any(
+    as_omar, scene, device, count, expected
+):
+    first, second = scene.cluster.nodes.first().gpus.all()[:2]
+    Gpu.objects.filter(pk=first.pk).update(mode="mig")
+    Gpu.objects.filter(pk=second.pk).update(mode="time_slicing", replicas=4)
+    MigInstanceFactory(gpu=first, profile="3g.20gb")
+
+    as_omar.post("/jobs/new/", filled_in(scene, device=device, gpus_per_member=count))
+
+    job = Job.objects.get(name="my first job")
+    group = JobGroup.objects.get(job=job)
+    asked = (
+        group.gpus_per_member,
+        group.slice_profile,
+        group.slices_per_member,
+        group.shares_per_member,
+    )
+    assert asked == expected
+    copied = as_omar.get(f"/jobs/new/?from={job.public_id}").context["form"].initial
+    assert (copied["device"], str(copied["gpus_per_member"])) == (
+        device if int(count) else "",
+        count,
+    )
+
+
+def test_where_every_gpu_is_whole_nobody_is_asked(as_omar):
+    assert "device" not in as_omar.get("/jobs/new/").context["form"].fields
