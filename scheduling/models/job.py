@@ -93,6 +93,10 @@ class Job(models.Model):
     is_end_untold = models.BooleanField(default=False)  # the cluster is to be told when it ends
     release_by = models.DateTimeField(null=True, blank=True)  # wall: bound by then, or rolled back
 
+    # Gates of others that kept its last start back; wall: not tried again before.
+    foreign_gates = models.JSONField(default=list, blank=True)
+    gates_until = models.DateTimeField(null=True, blank=True)
+
     # The last verdict of a cycle; see scheduling.engine.plan.Reason.
     reason = models.CharField(max_length=32, blank=True)
     reason_numbers = models.JSONField(default=dict, blank=True)

@@ -27,6 +27,7 @@ class Member(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)  # cluster clock; container end
     is_leaving = models.BooleanField(default=False)  # told to end while its gang goes on
     checkpoint_at = models.DateTimeField(null=True, blank=True)  # cluster clock; its last one
+    foreign_gates = models.JSONField(default=list, blank=True)  # of others, that hold its pod
     exit_code = models.IntegerField(null=True, blank=True)
     message = models.CharField(max_length=300, blank=True)
     seen_version = models.BigIntegerField(default=0)  # resourceVersion of the last report used

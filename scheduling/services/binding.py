@@ -7,6 +7,7 @@ gates and having them removed.
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 # is taken up again by the beat.
 _LOOKS = 40
 _PAUSE_SECONDS = 0.05
+_OVERDUE = timedelta(seconds=30)  # after the grace that a member has to end in
 
 
 def bind(job_id: int, attempt: int, gateway: Gateway, *, at: datetime) -> bool:
@@ -177,11 +179,8 @@ def _scale(job: Job, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool
     for group in groups:
         gateway.scale_gang(key_of(job, group), size_of(job, group))
     live = list(_live(job).select_related("group"))
-    there = _there(job, [member for member in live if member.is_leaving], gateway)
-    for member in live:
-        if member.is_leaving and _where(member) not in there:
-            observation.note_gone(member)
-    settling.settle(job.pk, at=clock())
+    leaving = [member for member in live if member.is_leaving]
+    _note_gone(job, leaving, gateway, at=clock())
     found = _await_all(job, groups, gateway)
     if None in found:
         return False
@@ -225,13 +224,25 @@ def remove(job_id: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> b
             if not _is_left_to_be_read(job, group):
                 gateway.delete_gang(key_of(job, group))
         live = list(job.members.exclude(phase__in=ENDED_PHASES).select_related("group"))
-        there = _there(job, live, gateway)
-        for member in live:
-            if _where(member) not in there:
-                observation.note_gone(member)
-        settling.settle(job.pk, at=clock())
+        is_empty = _note_gone(job, live, gateway, at=clock())
         _note_orphans(job, gateway)
-        return not there
+        return is_empty
+
+
+def _note_gone(job: Job, leaving: list[Member], gateway: Gateway, *, at: datetime) -> bool:
+    """Note those that have left, and put out those that stay in spite of all; True if all have."""
+    there = _there(job, leaving, gateway)
+    for member in leaving:
+        pods = there.get(_where(member), [])
+        if not pods:
+            observation.note_gone(member)
+        for pod in pods:
+            # Its node is gone, or does not get it ended; whoever waits has waited enough.
+            if pod.stop_by is not None and at >= pod.stop_by + _OVERDUE:
+                logger.warning("%s is removed: it did not end in time", pod.pod_name)
+                gateway.remove_member(pod)
+    settling.settle(job.pk, at=at)
+    return not there
 
 
 def _note_orphans(job: Job, gateway: Gateway) -> None:
@@ -255,14 +266,15 @@ def _to_remove(job_id: int) -> Job | None:
     return job if job.state == JobState.STOPPING or job.state in FINAL else None
 
 
-def _there(job: Job, members: list[Member], gateway: Gateway) -> set[tuple[int, int, int]]:
-    """(group, attempt, rank) of those pods of `members` that the cluster still has."""
-    gangs = {(member.group, member.attempt) for member in members}
-    return {
-        (group.pk, attempt, pod.rank)
-        for group, attempt in gangs
-        for pod in _own(gateway, key_of(job, group, attempt=attempt))
-    }
+def _there(
+    job: Job, members: list[Member], gateway: Gateway
+) -> dict[tuple[int, int, int], list[MemberSeen]]:
+    """The pods that the cluster still has of the gangs of `members`, by group, attempt and rank."""
+    there = defaultdict(list)
+    for group, attempt in {(member.group, member.attempt) for member in members}:
+        for pod in _own(gateway, key_of(job, group, attempt=attempt)):
+            there[group.pk, attempt, pod.rank].append(pod)
+    return there
 
 
 def _own(gateway: Gateway, key: GangKey) -> list[MemberSeen]:
@@ -275,7 +287,10 @@ def _where(member: Member) -> tuple[int, int, int]:
 
 
 def look_after(job_id: int, gateway: Gateway, *, at: datetime) -> None:
-    """Find out what became of a job with a member gone: ended, or to be queued again.
+    """Find out what became of a job with a member gone, or whose gang the cluster calls over.
+
+    It has ended, or is to be queued again. A cluster calls a gang over once its pods have ended;
+    if some go on all the same, a person has called it that.
 
     The cluster removes the pods of a gang that it has ended, and we may hear of the pods first.
     Raises ClusterAway.
@@ -285,5 +300,11 @@ def look_after(job_id: int, gateway: Gateway, *, at: datetime) -> None:
     found = [seen for seen in gateway.gangs() if seen.key in wanted]
     for seen in found:
         observation.observe(job.cluster, seen, at=at)
+        if seen.outcome and any(_goes_on(pod) for pod in _own(gateway, seen.key)):
+            settling.fail_if_called_over(job_id, attempt=job.attempt, seen=seen, at=at)
     is_gang_gone = len(found) < len(wanted)
     settling.give_up_if_lost(job_id, attempt=job.attempt, is_gang_gone=is_gang_gone, at=at)
+
+
+def _goes_on(pod: MemberSeen) -> bool:
+    return pod.phase not in ENDED_PHASES and not pod.stopping

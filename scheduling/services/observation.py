@@ -130,6 +130,7 @@ def _write_member(member: Member, seen: MemberSeen) -> None:
     member.started_at = seen.started_at or member.started_at
     member.ended_at = seen.ended_at or member.ended_at
     member.checkpoint_at = seen.checkpoint_at or member.checkpoint_at
+    member.foreign_gates = list(seen.foreign_gates)
     member.exit_code = seen.exit_code if seen.exit_code is not None else member.exit_code
     member.message = seen.message[:300]
     member.seen_version = seen.version

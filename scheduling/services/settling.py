@@ -11,16 +11,24 @@ from django.db import transaction
 
 from portal.core.queueing import send_on_commit
 from scheduling.models import Job, Member, Placement, PlacementGpu
-from scheduling.services.lifecycle import move
-from scheduling.services.losses import is_misplaced, stop_for_lost, stop_for_misplaced, why_failed
+from scheduling.services.lifecycle import move, stop
+from scheduling.services.losses import (
+    MOST_IN_A_ROW,
+    is_misplaced,
+    stop_for_lost,
+    stop_for_misplaced,
+    why_failed,
+)
 from scheduling.services.preempting import count_hold_anew
 from scheduling.services.saved_work import after_stop, forget_stop
 from scheduling.services.walltime import begin_limit
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, JobState, MemberPhase
+from topology.kube.values import GroupSeen
 from topology.services.cycle_request import ask_for_cycle
 
 COMPLETE, FAILED = "complete", "failed"
 DEADLINE = "DeadlineExceeded"
+CALLED_OVER = "called over while its members ran"
 
 
 @transaction.atomic
@@ -167,6 +175,15 @@ def give_up_if_lost(job_id: int, *, attempt: int, is_gang_gone: bool, at: dateti
         stop_for_lost(job, unexplained[0], at=at)
 
 
+@transaction.atomic
+def fail_if_called_over(job_id: int, *, attempt: int, seen: GroupSeen, at: datetime) -> None:
+    """End a job one of whose groups a person called over while its members go on."""
+    job = Job.objects.select_for_update().get(pk=job_id)
+    if job.attempt == attempt and job.state in DISPLACEABLE:
+        why = f"{CALLED_OVER}: {seen.group} is {seen.outcome} in the cluster"
+        stop(job, towards=JobState.FAILED, at=at, reason=why)
+
+
 def _fail(job: Job, members: list[Member], *, reason: str, at: datetime) -> bool:
     """The job has failed or run out of time; what is left of it in the cluster is removed."""
     to = JobState.TIMED_OUT if _ran_out_of_time(members, reason) else JobState.FAILED
@@ -217,10 +234,15 @@ def _settle_stopping(job: Job, members: list[Member], at: datetime) -> bool:
             **saved,
         )
     else:
-        reason = why_failed(job) if to == JobState.FAILED else "stopped"
+        reason = "stopped" if to != JobState.FAILED else _why_stopped_as_failed(job)
         won = move(job, to, at=gone_at, reason=reason, stopping_to="", ended_at=gone_at)
     ask_for_cycle(job.cluster_id)
     return won
+
+
+def _why_stopped_as_failed(job: Job) -> str:
+    is_over = any(outcome for outcome, _ in _outcomes(job))
+    return CALLED_OVER if is_over and job.losses_in_a_row < MOST_IN_A_ROW else why_failed(job)
 
 
 _STEPS: dict[JobState, Callable[[Job, list[Member], datetime], bool]] = {

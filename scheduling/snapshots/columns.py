@@ -37,6 +37,7 @@ class JobRow(NamedTuple):
     preempted_count: int
     protected_until: int | None
     stopping_for_id: int | None
+    foreign_gates: list[str]
     groups__id: int
     groups__index: int
     groups__name: str

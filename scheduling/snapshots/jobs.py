@@ -76,6 +76,7 @@ def pending(
         **_spec(rows, positions),
         flavors=flavors,
         held=rows[0].is_held,
+        gates=tuple(rows[0].foreign_gates),
         not_before=rows[0].not_before,
         after=after,
     )

@@ -34,6 +34,12 @@ STEPS = {
     "its longest run is over": gettext_lazy("its longest run is over"),
     "its longest run is nearly over": gettext_lazy("its longest run is nearly over"),
     "extended": gettext_lazy("its longest run was extended"),
+    "called over while its members ran": gettext_lazy(
+        "somebody called it over in the cluster while its members ran"
+    ),
+    "kept back by a gate that is not ours": gettext_lazy(
+        "somebody else kept its members back, with a gate"
+    ),
     "below its minimum": gettext_lazy("fewer members were left than it needs"),
     "preempted for another tenant's job": gettext_lazy("another tenant's job needed its place"),
 }
@@ -49,7 +55,7 @@ STOPPING = {
     JobState.SUSPENDED: gettext_lazy("Its members are being stopped; then it is suspended."),
     JobState.TIMED_OUT: gettext_lazy("Its longest run is over; its members are being stopped."),
     JobState.CANCELLED: gettext_lazy("Its members are being stopped, and its GPUs given back."),
-    JobState.FAILED: gettext_lazy("It lost members too often; those left are being stopped."),
+    JobState.FAILED: gettext_lazy("It has failed; its members that are left are being stopped."),
 }
 
 ASKED = {

@@ -1,57 +1,24 @@
 """From a submitted job to its end: planned by a cycle, carried out on a real control plane."""
 
-import threading
-from collections.abc import Callable
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
-
 import pytest
-from django.core.cache import cache
-from django.db.models import F
 
-from scheduling.models import Job, Member
+from scheduling.models import Job
 from scheduling.services import binding
-from scheduling.services.lifecycle import cancel_job
-from scheduling.services.reconciling import reconcile
-from scheduling.services.requests import GroupRequest, JobRequest
-from scheduling.services.submission import submit_job
-from tenants.models import Role
-from tests.factories import ClusterFactory, MembershipFactory, QuotaFactory, TenantFactory
 from tests.kube.controlplane import kubelets
-from tests.kube.polling import eventually
-from tests.scheduling.stage import Stage
-from topology.kube.live import connect
-from topology.kube.watch import ClusterWatch
-from topology.models import ResourceFlavor
+from tests.kube.real_stage import (
+    LABELS,
+    NODES,
+    POOL,
+    cancel,
+    close,
+    nodes_of,
+    planned,
+    state_of,
+    tell_kubelets,
+    until_taken_back,
+)
 
 pytestmark = [pytest.mark.kube, pytest.mark.django_db(transaction=True)]
-
-NODES = ("h100-a", "h100-b")
-POOL = {"key": "muster.dev/pool", "value": "gpu", "effect": "NoSchedule"}
-LABELS = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.memory": "81559"}
-
-
-class WallTime:
-    """The time of a real cluster, which passes by itself."""
-
-    def now(self):
-        return datetime.now(UTC)
-
-    def step(self, seconds):
-        """Nothing to do."""
-
-
-@dataclass
-class Racing(Stage):
-    """A stage on which something happens once, between the plan and the first gate."""
-
-    meanwhile: Callable[[], None] = lambda: None
-
-    def bind_job(self, job_id, attempt):
-        happens, self.meanwhile = self.meanwhile, lambda: None
-        happens()
-        super().bind_job(job_id, attempt)
 
 
 class Dying:
@@ -66,80 +33,6 @@ class Dying:
     def release_all(self, releases):
         self._gateway.release(releases[0])
         raise SystemExit
-
-
-@contextmanager
-def tainted_nodes(plane):
-    plane.add_nodes(*NODES, labels=LABELS, taints=[POOL])
-    try:
-        yield
-    finally:
-        plane.remove_nodes(*NODES)
-
-
-@pytest.fixture
-def stage(control_plane, sent):
-    """The whole scheduler with a cluster of two nodes of 8 GPUs, in one thread."""
-    cache.clear()
-    path = str(control_plane.kubeconfig())
-    with tainted_nodes(control_plane):
-        cluster = ClusterFactory(kubeconfig_path=path, is_simulated=False)
-        gateway = connect(path)
-        watch = ClusterWatch(
-            lambda: gateway.wire, wall=lambda: datetime.now(UTC), stop=threading.Event()
-        )
-        with watch:
-            stage = Racing(WallTime(), cluster, gateway, watch, sent)
-            eventually(lambda: stage.work() or cluster.nodes.count() == len(NODES))
-            yield stage
-            for group in gateway.gangs():
-                gateway.delete_gang(group.key)
-            eventually(lambda: not gateway.members(), within=60)
-
-
-@pytest.fixture
-def tenant(stage):
-    tenant = TenantFactory()
-    QuotaFactory(tenant=tenant, flavor=ResourceFlavor.objects.get(), nominal=16)
-    return tenant
-
-
-@pytest.fixture
-def submit(stage, tenant):
-    """Submits a gang of so many members of 8 GPUs each; its pods do as the notes say."""
-    person = MembershipFactory(tenant=tenant, role=Role.RESEARCHER).user
-
-    def submit(members, **notes):
-        request = JobRequest(
-            name="train",
-            cluster=stage.cluster,
-            groups=(GroupRequest(members=members, gpus_per_member=8),),
-            annotations=notes,
-        )
-        return submit_job(request, tenant=tenant, by=person, at=stage.now)
-
-    return submit
-
-
-def cancel(stage, job):
-    job.refresh_from_db()
-    cancel_job(job, by=job.owner, at=stage.now)
-
-
-def state_of(job):
-    return Job.objects.get(pk=job.pk).state
-
-
-def nodes_of(stage, job):
-    """The node of each of the job's pods, by rank."""
-    pods = [pod for pod in stage.gateway.members() if pod.job == job.public_id]
-    return [pod.node for pod in sorted(pods, key=lambda pod: pod.rank)]
-
-
-def planned(job):
-    """Where the ledger has each member of the present attempt, by rank."""
-    members = Member.objects.filter(job=job, attempt=F("job__attempt")).order_by("rank")
-    return [member.placement.node.name for member in members]
 
 
 def test_a_gang_of_two_is_bound_where_it_was_planned_and_succeeds(stage, submit):
@@ -173,27 +66,6 @@ def test_a_cancelled_gang_leaves_nothing_in_the_cluster(stage, submit):
     stage.until(lambda: state_of(job) == "cancelled" and not nodes_of(stage, job))
 
     assert [group for group in stage.gateway.gangs() if group.job == job.public_id] == []
-
-
-@pytest.fixture
-def little_patience(settings):
-    """A gang is to be bound within a second."""
-    settings.BIND_TIMEOUT_SECONDS = 1
-
-
-def until_taken_back(stage, job):
-    """Let the beat look again and again, until the attempt has been given up."""
-
-    def looked():
-        reconcile(stage.cluster, at=stage.now)
-        stage.work()
-        return state_of(job) == "queued" and not nodes_of(stage, job)
-
-    stage.until(looked)
-
-
-def close(plane, node, *, closed=True):
-    plane.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": closed}}, kind="merge")
 
 
 def test_a_gang_that_is_bound_in_part_is_taken_back_whole(
@@ -240,15 +112,6 @@ def test_a_worker_that_dies_between_two_gates_is_followed_by_one_that_goes_on(st
     assert len(opened) == 1
     assert nodes_of(stage, job) == planned(job)
     assert job.attempt == 1
-
-
-def tell_kubelets(stage, plane, job, does):
-    """Have the kubelets of the job's pods do as told; see tests/kube/controlplane/kubelets.py."""
-    told = {"metadata": {"annotations": {kubelets.DOES: does}}}
-    for pod in stage.gateway.members():
-        if pod.job == job.public_id:
-            path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod_name}"
-            plane.api.patch(path, told, kind="merge")
 
 
 def test_a_gang_that_its_nodes_refuse_is_placed_again_and_has_not_failed(

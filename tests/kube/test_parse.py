@@ -428,7 +428,7 @@ def test_a_pod_told_to_end_is_stopping():
     leaving["metadata"]["deletionTimestamp"] = "2026-01-05T08:00:00Z"
 
     assert parse.member_seen(leaving) == member(
-        phase="running", node="n1", stopping=True, use=NO_GPU
+        phase="running", node="n1", stopping=True, stop_by=T0, use=NO_GPU
     )
 
 

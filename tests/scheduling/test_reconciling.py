@@ -5,10 +5,12 @@ from django.utils import timezone
 
 from scheduling.models import Job
 from scheduling.services.lifecycle import cancel_job, stop
+from scheduling.services.observation import note_gone
 from scheduling.services.reconciling import reconcile
-from scheduling.services.settling import give_up_if_lost
+from scheduling.services.requests import GroupRequest
+from scheduling.services.settling import fail_if_called_over, give_up_if_lost, settle
 from scheduling.states import JobState
-from tests.scheduling.world import T0, World, after, state_of
+from tests.scheduling.world import T0, World, after, state_of, story
 
 
 def past():
@@ -172,3 +174,89 @@ def test_a_member_lost_beside_a_complete_group_is_given_up(world):
 
     job.refresh_from_db()
     assert (job.state, job.stopping_to) == ("stopping", "queued")
+
+
+GATE = "kueue.x-k8s.io/admission"
+
+
+@pytest.fixture
+def kept_back(world, asked_again):
+    """A job whose start was given up, since a gate of others kept one of its two members back."""
+    job = world.started(members=2)
+    world.say(job, "gated", rank=1, foreign_gates=(GATE,))
+    Job.objects.filter(pk=job.pk).update(release_by=past())
+    asked_again()
+    for member in job.members.all():
+        note_gone(member)
+    settle(job.pk, at=after(20))
+    job.refresh_from_db()
+    return job
+
+
+def why(world, job):
+    """What the next cycle says of a waiting job."""
+    world.plan(at=after(60))
+    job.refresh_from_db()
+    return job.state, job.reason, job.reason_numbers
+
+
+def test_a_start_that_a_foreign_gate_kept_back_waits_and_says_whose_gate_it_is(world, kept_back):
+    assert why(world, kept_back) == ("queued", "foreign_gate", {"gate": GATE})
+    assert story(kept_back) == ["queued", "starting", "stopping", "queued"]
+
+
+def test_a_start_that_a_foreign_gate_kept_back_is_tried_again_after_a_while(
+    world, kept_back, asked_again
+):
+    asked_again()
+    early = why(world, kept_back)
+    Job.objects.filter(pk=kept_back.pk).update(gates_until=past())
+
+    assert early[1] == "foreign_gate"
+    assert ("scheduling.run_cycle", {"cluster_id": world.cluster.pk}) in asked_again()
+    assert why(world, kept_back)[0] == "starting"
+
+
+@pytest.mark.parametrize("outcome", ["failed", "complete"])
+def test_a_job_that_is_called_over_while_its_members_run_is_looked_after(
+    world, asked_again, outcome
+):
+    job = world.running(members=2)
+    world.end(job, outcome)
+
+    assert asked_again() == [("scheduling.look_after_job", {"job_id": job.pk})]
+
+
+def test_one_group_that_has_ended_is_nothing_to_look_after_while_another_runs(world, asked_again):
+    groups = (GroupRequest(name="a"), GroupRequest(name="b"))
+    job = world.running(groups=groups)
+    world.say(job, "succeeded", group="a")
+    world.end(job, "complete", group="a")
+
+    assert asked_again() == []
+
+
+def test_a_job_that_a_person_called_over_has_failed_once_its_members_are_gone(world):
+    job = world.running(members=2)
+    over = world.group(job, "failed")
+    world.tell(over)
+
+    fail_if_called_over(job.pk, attempt=1, seen=over, at=T0)
+    stopping = state_of(job)
+    for rank in (0, 1):
+        world.say(job, "gone", rank=rank)
+
+    reasons = list(job.events.order_by("pk").values_list("to_state", "reason"))
+    assert stopping == "stopping"
+    assert reasons[-2:] == [
+        ("stopping", "called over while its members ran: main is failed in the cluster"),
+        ("failed", "called over while its members ran"),
+    ]
+
+
+def test_an_earlier_attempt_that_was_called_over_ends_nothing_of_this_one(world):
+    job = world.running()
+
+    fail_if_called_over(job.pk, attempt=0, seen=world.group(job, "failed", attempt=0), at=T0)
+
+    assert state_of(job) == "running"

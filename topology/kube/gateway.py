@@ -140,6 +140,9 @@ class Gateway(Protocol):
     def delete_gang(self, key: GangKey) -> None:
         """Remove the gang, whatever its attempt, with its pods; gone already is fine."""
 
+    def remove_member(self, member: MemberSeen) -> None:
+        """Remove one pod at once, whatever it is doing, and no other of its name; gone is fine."""
+
     def gangs(self) -> tuple[GroupSeen, ...]:
         """Every gang of ours that the cluster has."""
 

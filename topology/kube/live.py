@@ -181,6 +181,15 @@ class LiveGateway:
             if error.status != NOT_FOUND:
                 raise RefusedByCluster(str(error)) from error
 
+    def remove_member(self, member: MemberSeen) -> None:
+        path = f"/api/v1/namespaces/{member.namespace}/pods/{member.pod_name}"
+        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": member.pod_uid}}
+        try:
+            self.wire.ask(Request(method="DELETE", path=path, body=body))
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise RefusedByCluster(str(error)) from error
+
     def gangs(self) -> tuple[GroupSeen, ...]:
         found = (parse.group_seen(obj) for obj in self._all("/apis/batch/v1/jobs", names.JOB))
         return tuple(group for group in found if group is not None)

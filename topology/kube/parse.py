@@ -196,6 +196,7 @@ def member_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | None:
         exit_code=None if _was_ended(obj, ended) else ended.get("exitCode"),
         message=_message(status, main)[:_MESSAGE_LENGTH],
         stopping=bool(meta.get("deletionTimestamp")),
+        stop_by=instant(meta.get("deletionTimestamp")),
         foreign_gates=tuple(gate for gate in gates if gate != names.GATE),
         by_hand=not any(_is_job(owner) for owner in meta.get("ownerReferences") or []),
         use=use_of(obj, gone=gone),

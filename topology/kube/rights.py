@@ -60,7 +60,7 @@ TO_LOOK = (
 # What placing jobs takes besides, and what tenants have in the cluster.
 TO_MANAGE = (
     *_all("batch", "jobs", ("get", "create", "patch", "delete")),
-    *_all("", "pods", ("get", "patch")),
+    *_all("", "pods", ("get", "patch", "delete")),
     *_all("", "namespaces services", ("create", "patch")),
     *_all("", "resourcequotas limitranges serviceaccounts", _KEEP),
     *_all("networking.k8s.io", "networkpolicies", _KEEP),

@@ -126,7 +126,7 @@ class MemberSeen:
 
     phase: a value of scheduling.states.MemberPhase, never "expected".
     checkpoint_at: when its last complete checkpoint was taken, as far as it says.
-    stopping: told to end, still there.
+    stopping: told to end, still there; it should be gone at `stop_by`.
     foreign_gates: gates of others that hold it, which we leave alone.
     by_hand: it bears our labels, and no Job of a gang has made it.
     use: what it takes of its node; None while it takes nothing.
@@ -149,6 +149,7 @@ class MemberSeen:
     exit_code: int | None = None
     message: str = ""
     stopping: bool = False
+    stop_by: datetime | None = None
     foreign_gates: tuple[str, ...] = ()
     by_hand: bool = False
     use: Use | None = None

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topology.kube.gateway import AttemptMoved, NotThere, RefusedByCluster
+from topology.kube.gateway import AttemptMoved, ClusterAway, NotThere, RefusedByCluster
 from topology.kube.values import NotReleased
 
 DEVICES, GATE = "muster.dev/devices", "muster.dev/gate"
@@ -257,3 +257,23 @@ def test_a_gang_that_has_ended_does_not_give_way_to_an_earlier_attempt(cluster_a
         cluster_api.gateway.ensure_gang(replace(second, attempt=1))
 
     assert cluster_api.await_outcome(second) == ("complete", "CompletionsReached")
+
+
+def test_a_member_that_does_not_end_is_removed_at_once_and_no_other_of_its_name(cluster_api):
+    spec = cluster_api.spec(members=1, grace_seconds=600)
+    spec = replace(spec, annotations=spec.annotations | cluster_api.provider.ignores_signals)
+    cluster_api.gateway.release_all(cluster_api.onto(cluster_api.held(spec), cluster_api.nodes[0]))
+    cluster_api.await_phases(spec, "bound")
+    cluster_api.provider.start_members(spec.namespace)
+    cluster_api.await_phases(spec, "running")
+    cluster_api.gateway.delete_gang(spec.key)
+    [member] = cluster_api.soon(
+        lambda: [m for m in cluster_api.gateway.members(spec.key) if m.stopping]
+    )
+
+    with pytest.raises(ClusterAway, match="UID"):
+        cluster_api.gateway.remove_member(replace(member, pod_uid="another"))
+    for _ in range(2):
+        cluster_api.gateway.remove_member(member)
+
+    assert cluster_api.gateway.members(spec.key) == ()

@@ -1,6 +1,7 @@
 """The accounts of an installation on a real control plane: what they need they may, and no more."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -142,6 +143,7 @@ def do_all_again(gateway):
             devices=(0,),
         )
     )
+    gateway.remove_member(replace(member, pod_name="nobody"))
 
 
 POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "image": "busybox"}]}}
