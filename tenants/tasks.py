@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from portal.core.errors import ClusterAway
 from portal.core.locks import LockSpace, advisory_lock
-from tenants.models import Tenant
-from tenants.services import tenancy
+from tenants.models import AdoptedNamespace, Tenant
+from tenants.services import adoption, tenancy
 from tenants.services.grant_clock import advance_grants
 from tenants.services.mail import send_due_mail
 from tenants.services.notifications import forget_old
@@ -50,6 +50,16 @@ def keep_tenancy(*, tenant_id: int, cluster_id: int) -> None:
         logger.warning("%s in %s is kept later: %s", tenant.slug, cluster.slug, away)
 
 
+@shared_task(name="tenants.keep_adoption", ignore_result=True)
+def keep_adoption(*, adoption_id: int) -> None:
+    """Tell a cluster what is wished of one namespace; the beat does what is left."""
+    row = AdoptedNamespace.objects.select_related("cluster", "tenant").get(pk=adoption_id)
+    try:
+        adoption.keep_adoption(row, gateway_to(row.cluster).wire, at=timezone.now())
+    except ClusterAway as away:
+        logger.warning("%s is told of %s later: %s", row.cluster.slug, row.name, away)
+
+
 @shared_task(name="tenants.keep_tenancies", ignore_result=True)
 def keep_tenancies() -> None:
     """The beat: somebody may have changed what tenants have in a cluster."""
@@ -61,6 +71,8 @@ def keep_tenancies() -> None:
 
 def _keep_tenancies(cluster: Cluster) -> None:
     try:
-        tenancy.keep_tenancies(cluster, gateway_to(cluster))
+        gateway = gateway_to(cluster)
+        tenancy.keep_tenancies(cluster, gateway)
+        adoption.keep_adoptions(cluster, gateway.wire, at=timezone.now())
     except ClusterAway as away:
         logger.warning("tenancies in %s are kept later: %s", cluster.slug, away)

@@ -160,8 +160,17 @@ def add_clusters(scene):
         {"key": key, "is_there": there, "versions": versions, "nodes": nodes}
         for key, (there, versions, nodes) in parts.items()
     ]
+    work = [
+        {"kind": kind, "name": name, "state": state, "gpus": 2}
+        for kind, name, state in (("job", "sweep", "suspended"), ("pod", "train-0", "held"))
+    ]
     ClusterCheckFactory(
-        cluster=scene.cluster, checked_at=scene.wall, nodes=12, gpu_nodes=12, parts=seen
+        cluster=scene.cluster,
+        checked_at=scene.wall,
+        nodes=12,
+        gpu_nodes=12,
+        parts=seen,
+        namespaces=[{"name": "team-a", "tenant": "", "kept": False, "work": work}],
     )
     lab = ClusterFactory(slug="lab", name="The lab", is_writable=False)
     ClusterCheckFactory(

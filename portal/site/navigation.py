@@ -78,6 +78,7 @@ _PARENTS = {
     "cluster": "clusters",
     "cluster-connect": "clusters",
     "cluster-renew": "clusters",
+    "namespace": "clusters",
     "operator-values": "clusters",
     "job": "job-list",
     "job-cancel": "job-list",

@@ -21,7 +21,7 @@ from portal.core.errors import ClusterAway, Refused
 from scheduling.models import Job
 from scheduling.states import FINAL
 from tenants.access import require_operator
-from tenants.models import User
+from tenants.models import AdoptedNamespace, User
 from topology.kube.live import knock
 from topology.models import Cluster, ClusterCheck
 from topology.services import kubeconfigs
@@ -115,7 +115,9 @@ def manage_cluster(cluster: Cluster, *, by: User) -> None:
 
 @transaction.atomic
 def only_look_at(cluster: Cluster, *, by: User) -> None:
-    """Write nothing to the cluster any more. Raises NotAllowed, Refused while it has jobs."""
+    """Write nothing to the cluster any more. Raises NotAllowed, Refused while it has jobs
+    or namespaces that were taken over.
+    """
     require_operator(by)
     row = Cluster.objects.select_for_update().get(pk=cluster.pk)
     if not row.is_writable:
@@ -129,6 +131,10 @@ def only_look_at(cluster: Cluster, *, by: User) -> None:
             jobs,
         )
         raise Refused(message % {"jobs": jobs})
+    taken = AdoptedNamespace.objects.filter(cluster=row, returned_at=None).values_list("name")
+    if taken:
+        listed = ", ".join(sorted(name for (name,) in taken))
+        raise Refused(_("Give these namespaces back first: %s") % listed)
     row.is_writable = False
     row.save(update_fields=["is_writable"])
     audit.record("only_look_at", row, by=by, before={"access": "manage"}, after={"access": "look"})

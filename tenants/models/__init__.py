@@ -1,3 +1,4 @@
+from tenants.models.adoption import AdoptedNamespace
 from tenants.models.budget import Budget
 from tenants.models.cohort import Cohort
 from tenants.models.membership import Membership, Role
@@ -21,6 +22,7 @@ from tenants.models.token import ApiToken, SignInLink
 from tenants.models.user import User
 
 __all__ = [
+    "AdoptedNamespace",
     "ApiToken",
     "Budget",
     "Cohort",

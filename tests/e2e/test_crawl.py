@@ -76,6 +76,7 @@ def pages_of(scene):
         ("root", "/admin/clusters/connect/"),
         ("root", "/admin/clusters/of/demo/"),
         ("root", "/admin/clusters/of/lab/"),
+        ("root", "/admin/clusters/of/demo/namespaces/team-a/"),
         ("root", "/admin/clusters/of/demo/renew/"),
         ("root", "/admin/clusters/of/demo/helm/"),
         ("root", "/admin/priorities/"),

@@ -22,6 +22,7 @@ from tests.factories.scheduling import (
     StartEstimateFactory,
 )
 from tests.factories.tenants import (
+    AdoptedNamespaceFactory,
     ApiTokenFactory,
     BudgetFactory,
     CohortFactory,
@@ -59,6 +60,7 @@ from tests.factories.topology import (
 )
 
 __all__ = [
+    "AdoptedNamespaceFactory",
     "AdviceFactory",
     "ApiTokenFactory",
     "BlockPartFactory",

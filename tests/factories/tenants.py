@@ -4,6 +4,7 @@ import factory
 from factory.django import DjangoModelFactory
 
 from tenants.models import (
+    AdoptedNamespace,
     ApiToken,
     Budget,
     Cohort,
@@ -189,6 +190,19 @@ class MailTimesFactory(DjangoModelFactory):
         model = MailTimes
 
     user = factory.SubFactory(UserFactory)
+
+
+class AdoptedNamespaceFactory(DjangoModelFactory):
+    """Taken over at T0."""
+
+    class Meta:
+        model = AdoptedNamespace
+
+    cluster = factory.SubFactory("tests.factories.topology.ClusterFactory")
+    name = factory.Sequence(lambda n: f"team-{n}")
+    tenant = factory.SubFactory(TenantFactory)
+    asked_at = T0
+    taken_at = T0
 
 
 class TenancyFactory(DjangoModelFactory):

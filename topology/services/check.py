@@ -6,13 +6,16 @@ from typing import Any
 
 from portal.core.errors import ClusterAway
 from portal.core.queueing import send_on_commit
+from topology.kube.adoption import NamespaceSeen, namespaces_of
 from topology.kube.gateway import RefusedByCluster
+from topology.kube.live import LiveGateway
 from topology.kube.rights import TO_LOOK, TO_MANAGE, missing_rights
 from topology.kube.stack import stack_of
-from topology.kube.wire import ApiError, Wire
+from topology.kube.wire import FORBIDDEN, ApiError, Wire
 from topology.models import Cluster, ClusterCheck
 
 _LONGEST_TROUBLE = 500
+_MOST_WORK = 200  # of one namespace
 
 
 def ask_for_check(cluster: Cluster) -> None:
@@ -23,7 +26,7 @@ def ask_for_check(cluster: Cluster) -> None:
 def findings(wire: Wire) -> dict[str, Any]:
     """The fields of a ClusterCheck, asked of the cluster now. ClusterAway, RefusedByCluster."""
     try:
-        stack = stack_of(wire)
+        stack, namespaces = stack_of(wire), _namespaces(wire)
     except ApiError as error:
         raise RefusedByCluster(str(error)) from error
     return {
@@ -32,6 +35,8 @@ def findings(wire: Wire) -> dict[str, Any]:
         "gpu_nodes": stack.gpu_nodes,
         "parts": [asdict(part) for part in stack.parts],
         "closed": list(stack.closed),
+        "unguarded": list(LiveGateway(wire).missing_policies()),
+        "namespaces": namespaces,
         **_rights(wire),
     }
 
@@ -51,6 +56,24 @@ def note_check(cluster: Cluster, found: dict[str, Any], *, at: datetime) -> Clus
         cluster=cluster, defaults={**found, "checked_at": at}
     )
     return row
+
+
+def _namespaces(wire: Wire) -> list[dict[str, Any]]:
+    """None where they may not be listed: then nobody can take one over."""
+    try:
+        return [{**asdict(seen), "work": _plain(seen)} for seen in namespaces_of(wire)]
+    except ApiError as error:
+        if error.status == FORBIDDEN:
+            return []
+        raise
+
+
+def _plain(seen: NamespaceSeen) -> list[dict[str, Any]]:
+    """The first of what waits in it: a row is no place for thousands."""
+    return [
+        {"kind": work.kind, "name": work.name, "state": work.state, "gpus": work.gpus}
+        for work in seen.work[:_MOST_WORK]
+    ]
 
 
 def _rights(wire: Wire) -> dict[str, Any]:

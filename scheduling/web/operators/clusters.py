@@ -29,6 +29,7 @@ from scheduling.services.connecting import (
 )
 from scheduling.web.operators.rights import role_text
 from tenants.access import require_operator
+from tenants.reports.adoption import namespace_rows
 from topology.models import Cluster
 from topology.reports.stack import stack_rows
 
@@ -118,7 +119,12 @@ def cluster_page(request: HttpRequest, cluster: str) -> HttpResponse:
     require_operator(request.user)
     row = _row(cluster)
     check = getattr(row, "check_seen", None)
-    seen = check.checked_at if check else None
+    namespaces = namespace_rows(row)
+    looks = [
+        (each.name, each.running_gpus, each.adoption and each.adoption.tenant_id)
+        for each in namespaces
+    ]
+    seen = (check.checked_at if check else None, row.is_writable, looks)
     return polled(
         request,
         ("scheduling/cluster.html", "scheduling/partials/_cluster.html"),
@@ -126,11 +132,12 @@ def cluster_page(request: HttpRequest, cluster: str) -> HttpResponse:
             "of": row,
             "check": check,
             "parts": stack_rows(check) if check else (),
+            "namespaces": namespaces,
             "role": role_text(manages=True),
             "is_pasted": is_pasted(row),
             "events": cluster_changes(row),
         },
-        tag=tag_of(request, row.is_writable, seen, row.node_count, row.gpu_count, row.job_count),
+        tag=tag_of(request, seen, row.node_count, row.gpu_count, row.job_count),
         every=LOOK_EVERY,
     )
 

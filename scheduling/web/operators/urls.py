@@ -1,7 +1,15 @@
 from django.urls import path
 
 from scheduling.reports.upcoming import BLOCK, WINDOW
-from scheduling.web.operators import budgets, clusters, helm, maintenance, policy, priorities
+from scheduling.web.operators import (
+    budgets,
+    clusters,
+    helm,
+    maintenance,
+    namespaces,
+    policy,
+    priorities,
+)
 
 KEPT = {"windows": WINDOW, "blocks": BLOCK}
 
@@ -16,6 +24,16 @@ urlpatterns = [
     path("admin/clusters/of/<slug:cluster>/access/", clusters.access, name="cluster-access"),
     path("admin/clusters/of/<slug:cluster>/renew/", clusters.renew, name="cluster-renew"),
     path("admin/clusters/of/<slug:cluster>/helm/", helm.operator_values, name="operator-values"),
+    path(
+        "admin/clusters/of/<slug:cluster>/namespaces/<slug:name>/",
+        namespaces.namespace,
+        name="namespace",
+    ),
+    path(
+        "admin/clusters/of/<slug:cluster>/namespaces/<slug:name>/return/",
+        namespaces.give_back,
+        name="namespace-return",
+    ),
     path("admin/priorities/", priorities.priorities, name="priorities"),
     path("admin/priorities/new/", priorities.new, name="priority-new"),
     path("admin/priorities/of/<slug:priority>/", priorities.edit, name="priority"),

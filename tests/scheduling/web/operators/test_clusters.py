@@ -272,6 +272,58 @@ def test_only_operators_act_here(as_person, lab, path):
     assert not Cluster.objects.get(slug="lab").is_writable
 
 
+@pytest.fixture
+def team(lab):
+    """A namespace of a managed cluster in which a pod waits at the gate."""
+    work = [{"kind": "pod", "name": "train", "state": "held", "gpus": 2}]
+    check = lab.check_seen
+    check.namespaces = [{"name": "team-a", "tenant": "", "kept": False, "work": work}]
+    check.save()
+    lab.is_writable = True
+    lab.save()
+    return LAB + "namespaces/team-a/"
+
+
+def test_a_namespace_is_looked_at_taken_over_and_given_back(as_root, team, sent, scene):
+    before = text_of(as_root.get(team))
+    taken = text_of(as_root.post(team, {"tenant": "nlp"}, follow=True))
+    listed = text_of(as_root.get(LAB))
+    given_back = text_of(as_root.post(team + "return/", follow=True))
+
+    assert "pod/train held at the gate 2" in before
+    assert "is being taken over for Language" in taken
+    assert "team-a Language 0 0 1" in listed
+    assert "It is being given back by Language" in given_back
+
+
+def test_a_namespace_is_not_taken_over_without_a_tenant_or_twice(as_root, team, scene):
+    nobody = as_root.post(team, {"tenant": "none"})
+    as_root.post(team, {"tenant": "nlp"})
+    again = as_root.post(team, {"tenant": "vision"})
+
+    assert (nobody.status_code, again.status_code) == (422, 422)
+    assert "It has a tenant already" in text_of(again)
+
+
+def test_in_a_cluster_to_look_at_nothing_is_taken_over(as_root, team):
+    Cluster.objects.filter(slug="lab").update(is_writable=False)
+
+    page = as_root.get(team)
+
+    assert 'id="adopt"' not in page.content.decode()
+    assert as_root.post(team, {"tenant": "nlp"}).status_code == 422
+
+
+def test_what_is_no_namespace_is_not_there(as_root, team):
+    assert as_root.get(LAB + "namespaces/other/").status_code == 404
+    assert as_root.post(team + "return/").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["", "return/"])
+def test_only_operators_see_and_change_namespaces(as_person, team, path):
+    assert as_person("mei").post(team + path, {"tenant": "nlp"}).status_code == 403
+
+
 def test_the_operators_values_fit_what_is_there(as_root, lab):
     lab.check_seen.parts = [
         {"key": "driver", "is_there": True, "versions": [], "nodes": 2},
