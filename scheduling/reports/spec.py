@@ -49,7 +49,18 @@ def _size(group: JobGroup) -> dict[str, Any]:
         else {"min_member": group.min_member, "max_member": group.max_member}
     )
     room = _said({"cpu_milli": group.cpu_milli, "memory_mib": group.memory_mib})
-    return {**members, "gpus_per_member": group.gpus_per_member, **room}
+    return {**members, **_devices(group), **room}
+
+
+def _devices(group: JobGroup) -> dict[str, Any]:
+    parts = _said(
+        {
+            "slice_profile": group.slice_profile,
+            "slices_per_member": group.slices_per_member,
+            "shares_per_member": group.shares_per_member,
+        }
+    )
+    return parts or {"gpus_per_member": group.gpus_per_member}
 
 
 def _wishes(job: Job) -> dict[str, Any]:

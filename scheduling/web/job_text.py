@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from scheduling.reports.spec import as_yaml
 from scheduling.services.feeding import RUN_SECONDS
-from scheduling.web.forms import HOUR, JobForm
+from scheduling.web.forms import HOUR, SHARE, JobForm
 
 LONGEST = 64_000  # characters
 Words = dict[str, Any]
@@ -30,7 +30,7 @@ def spec_of_form(form: JobForm) -> Words:
         "cluster": said["cluster"],
         "name": said["name"],
         "members": _number(said["members"], int),
-        "gpus_per_member": _number(said["gpus_per_member"], int),
+        **_devices(_number(said["gpus_per_member"], int), said.get("device")),
         "gpu": _model(form, said["flavor"]),
         "walltime_seconds": walltime and round(walltime * HOUR),
         "priority": _named(form.fields["priority"], said["priority"]),
@@ -99,6 +99,29 @@ def _plain(field: str) -> Callable[[Any, JobForm], Words]:
     return read
 
 
+def _devices(count: int | None, device: str | None) -> Words:
+    if not device or not count:
+        return {"gpus_per_member": count}
+    if device == SHARE:
+        return {"shares_per_member": count}
+    return {"slice_profile": device, "slices_per_member": count}
+
+
+def _read_profile(value: Any, form: JobForm) -> Words:
+    return {_offered("device", form): str(value)}
+
+
+def _read_shares(value: Any, form: JobForm) -> Words:
+    return {_offered("device", form): SHARE, "gpus_per_member": str(value)}
+
+
+def _offered(field: str, form: JobForm) -> str:
+    """The field of that name. KeyError where nothing is to choose."""
+    if field not in form.fields:
+        raise KeyError(field)
+    return field
+
+
 def _read_gpu(value: Any, form: JobForm) -> Words:
     model = value["model"]
     if value.keys() - {"model"}:
@@ -149,6 +172,9 @@ _READERS: dict[str, Callable[[Any, JobForm], Words]] = {
     "name": _plain("name"),
     "members": _plain("members"),
     "gpus_per_member": _plain("gpus_per_member"),
+    "slice_profile": _read_profile,
+    "slices_per_member": _plain("gpus_per_member"),
+    "shares_per_member": _read_shares,
     "image": _plain("image"),
     "gpu": _read_gpu,
     "priority": _read_priority,

@@ -167,6 +167,14 @@ def test_what_a_trial_refuses_is_said_beside_its_field(as_omar, scene):
     assert list(answer.context["form"].errors) == ["gpus_per_member"]
 
 
+def cut_and_share(scene):
+    """Let one board have a slice of 3g.20gb, and another one four replicas."""
+    first, second = scene.cluster.nodes.first().gpus.all()[:2]
+    Gpu.objects.filter(pk=first.pk).update(mode="mig")
+    Gpu.objects.filter(pk=second.pk).update(mode="time_slicing", replicas=4)
+    MigInstanceFactory(gpu=first, profile="3g.20gb")
+
+
 @pytest.mark.parametrize(
     ("device", "count", "expected"),
     [
@@ -179,10 +187,7 @@ def test_what_a_trial_refuses_is_said_beside_its_field(as_omar, scene):
 def test_slices_and_shares_are_asked_for_where_there_are_any(
     as_omar, scene, device, count, expected
 ):
-    first, second = scene.cluster.nodes.first().gpus.all()[:2]
-    Gpu.objects.filter(pk=first.pk).update(mode="mig")
-    Gpu.objects.filter(pk=second.pk).update(mode="time_slicing", replicas=4)
-    MigInstanceFactory(gpu=first, profile="3g.20gb")
+    cut_and_share(scene)
 
     as_omar.post("/jobs/new/", filled_in(scene, device=device, gpus_per_member=count))
 

@@ -8,7 +8,7 @@ import yaml
 
 from scheduling.models import Job
 from scheduling.web.templates import TEMPLATES
-from tests.scheduling.web.test_new_job import filled_in
+from tests.scheduling.web.test_new_job import cut_and_share, filled_in
 
 TEXT = """
 tenant: nlp
@@ -145,3 +145,38 @@ def test_ones_last_job_is_offered_to_begin_with(as_omar, scene):
     mine = Job.objects.filter(owner=scene.omar).newest_first().first()
 
     assert as_omar.get("/jobs/new/").context["last"] == mine
+
+
+PARTS = [
+    {"slice_profile": "3g.20gb", "slices_per_member": 4},
+    {"shares_per_member": 4},
+]
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=["slices", "shares"])
+def test_slices_and_shares_are_said_in_every_way(as_omar, scene, parts):
+    cut_and_share(scene)
+    device = parts.get("slice_profile", "share")
+    names = ("gpus_per_member", "slice_profile", "slices_per_member", "shares_per_member")
+
+    context = seen(as_omar, **filled_in(scene, device=device), view="yaml")
+    form = seen(as_omar, yaml=context["yaml"], once="1", view="form")["form"]
+    as_omar.post("/jobs/new/", {"yaml": context["yaml"], "once": "1"})
+
+    spec = yaml.safe_load(context["yaml"])
+    assert {name: spec[name] for name in names if name in spec} == parts
+    assert (form["device"].value(), form["gpus_per_member"].value()) == (device, "4")
+    again = yaml.safe_load(
+        as_omar.get(f"/jobs/{Job.objects.latest('pk').public_id}/spec/").context["spec"]
+    )
+    assert {name: again[name] for name in names if name in again} == parts
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=["slices", "shares"])
+def test_parts_that_nobody_has_are_not_taken_for_whole_gpus(as_omar, scene, parts):
+    whole = yaml.safe_load(TEXT)
+    del whole["gpus_per_member"]
+
+    response = as_omar.post("/jobs/new/", {"yaml": yaml.safe_dump(whole | parts), "once": "1"})
+
+    assert (response.status_code, Job.objects.filter(name="from text").count()) == (422, 0)
