@@ -24,13 +24,14 @@ KIND_LABELS: dict[str, Promise] = {
     "mine": _("running"),
     "moving": _("starting or stopping"),
     "other": _("in use by other tenants"),
-    "closed": _("on a cordoned node"),
+    "closed": _("on a node that takes no jobs"),
     "fault": _("faulty"),
     "unknown": _("on a node that is not ready"),
 }
 NODE_STATES: dict[str, Promise] = {
     "open": _("open"),
     "cordoned": _("cordoned"),
+    "closed": _("left to others"),
     "not_ready": _("not ready"),
     "gone": _("gone"),
 }

@@ -63,12 +63,14 @@ def node_plan(node: Node) -> NodePlan:
 
 
 def state_of(node: Node) -> str:
-    """What a node is, as pages say it: open, cordoned, not_ready or gone."""
+    """What a node is, as pages say it: open, cordoned, closed by others, not_ready or gone."""
     if node.gone_at is not None:
         return "gone"
     if not node.is_ready:
         return "not_ready"
-    return "cordoned" if node.is_cordoned else "open"
+    if node.is_cordoned:
+        return "cordoned"
+    return "open" if node.is_open else "closed"
 
 
 def _racks(plans: Iterable[NodePlan]) -> tuple[RackPlan, ...]:

@@ -177,3 +177,43 @@ def test_a_node_shows_its_links_and_what_its_agent_saw(as_omar, scene):
     assert "across the link between CPU sockets" in page
     assert "does not answer in time" in page
     assert "no answer within 10 s" in page
+
+
+THEIRS = {"name": "lab/train", "gpus": 2, "cpu_milli": 0, "memory_mib": 0, "scheduler": "volcano"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"others": [THEIRS]},
+            b"Another scheduler, volcano, hands out its GPUs, so Muster does not.",
+        ),
+        (
+            {"taints": [{"key": "team", "value": "", "effect": "NoSchedule"}]},
+            b"It takes no jobs: one of its taints keeps their members away.",
+        ),
+    ],
+    ids=["another scheduler", "a taint"],
+)
+def test_a_node_that_is_left_to_others_says_why(client, scene, changes, says):
+    client.force_login(scene.root)
+    node = NodeFactory(cluster=scene.cluster, **changes)
+
+    response = client.get(f"/cluster/nodes/{node.name}/")
+
+    assert says in response.content
+    assert b'data-state="closed"' in response.content
+
+
+@pytest.mark.parametrize(("reader", "is_named"), [("root", True), ("vera", False)])
+def test_what_others_hold_of_a_node_is_counted_for_all_and_named_to_operators(
+    client, scene, reader, is_named
+):
+    client.force_login(getattr(scene, reader))
+    node = NodeFactory(cluster=scene.cluster, others=[THEIRS | {"scheduler": ""}])
+
+    response = client.get(f"/cluster/nodes/{node.name}/")
+
+    assert b"2 of its GPUs are held by work that Muster did not start." in response.content
+    assert (b"lab/train" in response.content) == is_named
