@@ -45,7 +45,7 @@ def _all(group: str, resources: str, verbs: Iterable[str], named: str = "") -> I
 # What is watched, and what says which software there is.
 TO_LOOK = (
     *_all("", "nodes pods", _FOLLOW),
-    *_all("", "namespaces", ("get",)),
+    *_all("", "namespaces", ("get", "list")),
     *_all("batch", "jobs", _FOLLOW),
     *_all("apps", "daemonsets deployments", ("list",)),
     *_all("node.k8s.io", "runtimeclasses", ("list",)),

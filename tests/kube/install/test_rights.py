@@ -20,6 +20,7 @@ from tests.kube.polling import eventually
 from tests.scheduling.stage import Stage
 from topology.agent import survey
 from topology.kube import names
+from topology.kube.adoption import namespaces_of
 from topology.kube.live import LiveGateway
 from topology.kube.values import MemberRelease
 from topology.kube.watch import ClusterWatch
@@ -95,6 +96,7 @@ def test_all_that_muster_does_needs_every_right_of_its_accounts_and_no_other(sta
     tenant = TenantFactory(slug="rights")
     QuotaFactory(tenant=tenant, flavor=ResourceFlavor.objects.get(), nominal=16)
     kept = keep_tenancy(tenant, stage.cluster, stage.gateway)
+    spaces = namespaces_of(stage.gateway.wire)
     job = runs(stage, tenant)
     do_all_again(stage.gateway)
     cancel_job(job, by=job.owner, at=stage.now)
@@ -103,6 +105,7 @@ def test_all_that_muster_does_needs_every_right_of_its_accounts_and_no_other(sta
     check = check_cluster(stage.cluster, stage.gateway.wire, at=stage.now)
 
     assert (kept.refusal, kept.unguarded) == ("", [])
+    assert "muster-rights" in [space.name for space in spaces]
     assert (check.trouble, check.lacks_to_look, check.lacks_to_manage) == ("", [], [])
     assert watching.needed == granted(full.found, "muster-watcher")
     needed = stage.gateway.wire.needed | watching.needed
@@ -140,7 +143,7 @@ def do_all_again(gateway):
             pod_uid=member.pod_uid,
             node=member.node,
             attempt=member.attempt,
-            devices=(0,),
+            devices=("0",),
         )
     )
     gateway.remove_member(replace(member, pod_name="nobody"))
@@ -158,7 +161,7 @@ ADMIN = {
 # What no account of Muster may ever do.
 NEVER = {
     "makes a pod": ("POST", "/api/v1/namespaces/default/pods", POD),
-    "deletes a pod": ("DELETE", "/api/v1/namespaces/default/pods/a", None),
+    "evicts a pod": ("POST", "/api/v1/namespaces/default/pods/a/eviction", {}),
     "binds a pod": ("POST", "/api/v1/namespaces/default/pods/a/binding", {}),
     "runs something in a pod": ("POST", "/api/v1/namespaces/default/pods/a/exec", {}),
     "reads logs": ("GET", "/api/v1/namespaces/default/pods/a/log", None),

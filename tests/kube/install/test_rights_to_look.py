@@ -4,6 +4,7 @@ import pytest
 
 from tests.kube.install.installed import installed
 from tests.kube.install.rights import Installation, Noting, granted, how
+from topology.kube.adoption import namespaces_of
 from topology.kube.live import LiveGateway
 from topology.kube.rights import TO_MANAGE
 from topology.kube.wire import ReadingWire
@@ -29,6 +30,7 @@ def test_looking_needs_every_right_of_the_read_only_accounts_and_no_other(read_o
     assert len(found["lacks_to_manage"]) == len(TO_MANAGE)
     assert len(gateway.missing_policies()) == 10
     assert not gateway.has_tenancy("muster-rights")
+    assert "default" in [space.name for space in namespaces_of(gateway.wire)]
     needed = wire.needed | granted(read_only.found, "muster-watcher")
     assert needed == granted(read_only.found, "muster-worker")
     assert needed | {("get", "/pods/log")} == granted(read_only.found, "muster-web")
@@ -40,6 +42,7 @@ WRITES = {
     "makes a Job": ("POST", JOBS, {"metadata": {"name": "a"}}),
     "opens a Job": ("PATCH", f"{JOBS}/a", {"spec": {"suspend": False}}),
     "removes a Job": ("DELETE", f"{JOBS}/a", None),
+    "deletes a pod": ("DELETE", "/api/v1/namespaces/default/pods/a", None),
     "opens a gate": ("PATCH", "/api/v1/namespaces/default/pods/a", {"spec": {}}),
     "makes a namespace": ("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}}),
     "labels a namespace": ("PATCH", "/api/v1/namespaces/default", {"metadata": {}}),
