@@ -174,9 +174,14 @@ class LiveGateway:
         return True
 
     def delete_gang(self, key: GangKey) -> None:
-        query = {"propagationPolicy": "Background"}
+        job = self._find(_job_path(key))
+        if job is None:
+            return
+        # By its uid: a request that comes late must not reach the Job of the next attempt.
+        this_one = {"uid": job["metadata"]["uid"]}
+        how = {"propagationPolicy": "Background", "preconditions": this_one}
         try:
-            self.wire.ask(Request(method="DELETE", path=_job_path(key), query=query))
+            self.wire.ask(Request(method="DELETE", path=_job_path(key), body=how))
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise RefusedByCluster(str(error)) from error

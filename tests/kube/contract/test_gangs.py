@@ -197,6 +197,24 @@ def test_a_deleted_gang_takes_its_pods_along_and_may_be_deleted_again(cluster_ap
     assert cluster_api.gateway.gangs() == ()
 
 
+def test_a_deletion_that_comes_late_does_not_reach_the_gang_that_follows(cluster_api, monkeypatch):
+    spec, asked = cluster_api.spec(), []
+    wire = cluster_api.gateway.wire
+    ask = wire.ask
+    monkeypatch.setattr(wire, "ask", lambda request: asked.append(request) or ask(request))
+    cluster_api.held(spec)
+    cluster_api.gateway.delete_gang(spec.key)
+    late = asked[-1]
+    next_spec = replace(spec, attempt=2)
+    cluster_api.ensure_soon(next_spec)
+
+    with pytest.raises(ClusterAway):
+        ask(late)
+
+    assert late.method == "DELETE"
+    assert [group.key for group in cluster_api.gateway.gangs()] == [next_spec.key]
+
+
 def test_a_gang_runs_to_its_end(cluster_api):
     spec, node = cluster_api.spec(), cluster_api.nodes[0]
     members = cluster_api.held(spec)
