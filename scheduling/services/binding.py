@@ -23,7 +23,7 @@ from scheduling.models import Job, JobGroup, Member
 from scheduling.services import lifecycle, observation, settling, walltime
 from scheduling.services.gangs import gangs_of, key_of, rendezvous_of, size_of
 from scheduling.services.holding import LONGEST_WHY
-from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
+from scheduling.states import DISPLACEABLE, ENDED_PHASES, FINAL, JobState, MemberPhase
 from tenants.services.tenancy import prepare_tenancy
 from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
 from topology.kube.values import GangKey, MemberRelease, MemberSeen
@@ -211,7 +211,7 @@ def _live(job: Job) -> QuerySet[Member]:
 
 
 def remove(job_id: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool:
-    """Remove the gangs of a job that is stopping, or that ended with members left; True when gone.
+    """Remove the gangs of a job that stops, waits, or ended with members left; True when gone.
 
     Members whose pods the cluster never made, or no longer has, are noted as gone.
     Raises ClusterAway.
@@ -263,7 +263,7 @@ def _is_left_to_be_read(job: Job, group: JobGroup) -> bool:
 
 def _to_remove(job_id: int) -> Job | None:
     job = Job.objects.select_related("tenant", "cluster").get(pk=job_id)
-    return job if job.state == JobState.STOPPING or job.state in FINAL else None
+    return None if job.state in DISPLACEABLE else job
 
 
 def _there(

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from scheduling.models import JobGroup, Member
+from scheduling.services.leftovers import mind_gang
 from scheduling.services.losses import is_misplaced
 from scheduling.services.one_by_one import one_by_one
 from scheduling.services.saved_work import note_checkpoint
@@ -147,6 +148,7 @@ def note_gone(member: Member) -> None:
 def _observe_group(cluster: Cluster, seen: GroupSeen) -> int | None:
     """The job to settle, if the report told that one of its groups has ended."""
     if not seen.outcome:
+        mind_gang(cluster, seen)
         return None
     group = JobGroup.objects.filter(
         Q(outcome="") | ~Q(outcome_attempt=seen.attempt),

@@ -86,14 +86,14 @@ def job(**status):
             "labels": {"muster.dev/job": "j-abc", "muster.dev/group": "main"},
             "annotations": {"muster.dev/attempt": "2"},
         },
-        "spec": {"suspend": False},
+        "spec": {"suspend": False, "completions": 3},
         "status": status,
     }
 
 
 def group(**changes):
     known = {"namespace": "muster-nlp", "job": "j-abc", "group": "main", "attempt": 2, "version": 9}
-    return GroupSeen(**(known | changes))
+    return GroupSeen(**(known | {"members": 3} | changes))
 
 
 def test_a_node_without_our_agent_has_as_many_equal_gpus_as_it_says():

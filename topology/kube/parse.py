@@ -232,6 +232,7 @@ def group_seen(obj: Obj, *, gone: bool = False) -> GroupSeen | None:
         group=labels[names.GROUP],
         attempt=int(attempt),
         version=version_of(obj),
+        members=int(obj["spec"].get("completions") or 0),
         outcome="failed" if failed else "complete" if complete else "",
         reason=(failed or complete).get("reason", ""),
         is_suspended=bool(obj["spec"].get("suspend")),

@@ -173,6 +173,7 @@ class LogAsked:
 class GroupSeen:
     """The Kubernetes Job of one member group.
 
+    members: how many pods it is to have.
     outcome: "" while it has none, then "complete" or "failed", with the cluster's word for why.
     """
 
@@ -181,6 +182,7 @@ class GroupSeen:
     group: str
     attempt: int
     version: int
+    members: int = 0
     outcome: str = ""
     reason: str = ""
     is_suspended: bool = False
