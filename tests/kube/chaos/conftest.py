@@ -118,7 +118,9 @@ class Board:
         throughout.callback(place.open_all)
         throughout.callback(place.vanish)
         random = Random(script.seed)  # noqa: S311 - hides nothing
-        self.line.weather = Weather(random, script.slow, script.fails, script.watch_seconds)
+        self.line.weather = Weather(
+            random, script.slow, script.fails, script.strays, script.watch_seconds
+        )
         crew = Crew(self.nursery, label, script, self.log)
         throughout.callback(crew.end)
         return Round(

@@ -15,7 +15,7 @@ from scheduling.services.lifecycle import cancel_job
 from scheduling.services.requests import JobRequest
 from scheduling.services.submission import submit_job
 from scheduling.states import ENDED_PHASES, FINAL, JobState
-from tests.kube.chaos.script import BLIND_AT_SHRINK, BLIND_AT_THE_END, NODES
+from tests.kube.chaos.script import BLIND_AT_SHRINK, BLIND_AT_THE_END, CLOSES, NODES
 from tests.kube.controlplane import kubelets
 from topology.models import Node
 
@@ -43,6 +43,7 @@ class Round:
     jobs: dict = field(default_factory=dict)  # gang: job
     _random: Random = None
     _cues: list = field(default_factory=list)
+    _is_closed: bool = False
     _next_beat: dict = field(default_factory=dict)
 
     def play(self):
@@ -120,10 +121,19 @@ class Round:
         self.weather.away_until = time.monotonic() + seconds
 
     def _at_gate(self, node, count):
-        """Close a node between the plan and the binding, once. In a thread of the line."""
-        if count == self.script.closes:
+        """Close a node between the plan and the binding. In a thread of the line.
+
+        Whose gate was opened before all the same, unheard of, is bound already: then once more.
+        """
+        is_wanted = bool(self.crew.missed() & CLOSES)
+        if not self._is_closed and (count == self.script.closes or is_wanted):
+            self._is_closed = True
             self.place.close(node)
-            self._after(self.script.bind_seconds + 1, lambda: self.place.close(node, closed=False))
+            self._after(self.script.bind_seconds + 1, self._open_again)
+
+    def _open_again(self):
+        self.place.open_all()
+        self._is_closed = False
 
     def _has_grown(self):
         """Whether one gang has all the nodes, so that whoever comes needs some of it."""
@@ -157,9 +167,13 @@ class Round:
         return state == gang.cancelled_when or state in FINAL
 
     def _cancel(self, job):
+        """Somebody asks for the end of a job, and once more if it has just changed."""
         job.refresh_from_db()
-        with suppress(Conflict):  # it was quicker
-            cancel_job(job, by=self.person, at=datetime.now(UTC))
+        while job.state not in FINAL:
+            with suppress(Conflict):
+                cancel_job(job, by=self.person, at=datetime.now(UTC))
+                return
+            job.refresh_from_db()
 
     def _comers_have_ended(self):
         claimants = [] if self.script.claimant is None else [self.script.claimant]
@@ -192,7 +206,8 @@ class Round:
         names = {f"{job.public_id}-{group.name}" for job in kept for group in job.groups.all()}
         names |= {job.public_id for job in kept}
         is_released = not Placement.objects.active().exists()
-        return is_released and self.place.left() <= names and not self.witness.live()
+        is_quiet = not self.weather.astray
+        return is_quiet and is_released and self.place.left() <= names and not self.witness.live()
 
     def _judge(self):
         late = self.witness.late(self.script.bind_seconds + GRACE_SECONDS)

@@ -78,6 +78,7 @@ class Script:
     workers: int
     slow: float
     fails: float
+    strays: float
     watch_seconds: float
     outages: tuple[tuple[float, float], ...]
     lost_messages: float
@@ -104,6 +105,7 @@ def script_of(seed):
         workers=random.choice([1, 1, 2]),
         slow=random.choice([0, 0, 0.2, 0.5]),
         fails=random.choice([0, 0, 0.1, 0.3]),
+        strays=random.choice([0, 0, 0.03, 0.1]),
         watch_seconds=random.choice([10.0, 10.0, 1.0, 0.3]),
         outages=((random.uniform(0.2, 2), random.uniform(0.2, 0.8)),) * random.choice([0, 0, 1]),
         lost_messages=random.choice([0, 0.3, 1.0] if not steps & LOSES else [1.0]),

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import ssl
 import threading
 import time
@@ -16,6 +17,7 @@ from topology.kube import names
 
 WATCH_SECONDS = 10.0  # the longest that a watch lasts, whatever the weather
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
+CHANGES = {"POST", "PATCH", "DELETE"}
 _BUSY = (429, 500, 503, 504)
 _RACE = {"status": "Failure", "reason": "Conflict", "code": 409, "message": "it was changed"}
 
@@ -25,7 +27,9 @@ class Weather:
     """How the line is. Shares are of calls, from 0 to 1.
 
     slow: wait up to a quarter of a second. fails: are not answered, or with "later" or "race",
-    before or after the API server has done what they ask. watch_seconds: how long a watch may last.
+    before or after the API server has done what they ask. strays: changes that break off, and come
+    to the API server seconds later, when nobody counts on them.
+    watch_seconds: how long a watch may last.
     away_until: nobody answers, until then on the monotonic clock.
     at_gate: called with the node and the count of each gate, before it is opened.
     """
@@ -33,30 +37,28 @@ class Weather:
     random: Random
     slow: float = 0.0
     fails: float = 0.0
+    strays: float = 0.0
     watch_seconds: float = WATCH_SECONDS
     away_until: float = 0.0
     at_gate: object = None
     gates: int = 0
+    astray: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def clear(self):
-        """From now on all is well."""
-        self.slow = self.fails = self.away_until = 0.0
-        self.watch_seconds = WATCH_SECONDS
-        self.at_gate = None
 
     def fate(self, method):
         """How one call goes: what happens before it, and after the API server has answered it.
 
-        "" is nothing, "cut" the end of the connection, else a status to answer.
+        "" is nothing, "cut" the end of the connection, "stray" that and a wait, else a status.
         """
         with self.lock:
             if time.monotonic() < self.away_until:
                 return 0.0, "cut", ""
+            if method in CHANGES and self.random.random() < self.strays:
+                return self.random.uniform(0.5, 4), "stray", ""
             wait = self.random.uniform(0, 0.25) if self.random.random() < self.slow else 0.0
             if self.random.random() >= self.fails:
                 return wait, "", ""
-            statuses = [*_BUSY, 409] if method in {"POST", "PATCH", "DELETE"} else _BUSY
+            statuses = [*_BUSY, 409] if method in CHANGES else _BUSY
             trouble = self.random.choice(["cut", "cut", self.random.choice(statuses)])
             before = self.random.random() < 0.5
             return (wait, trouble, "") if before else (wait, "", trouble)
@@ -135,6 +137,9 @@ class _Call(BaseHTTPRequestHandler):
     def _handle(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         wait, before, after = self.server.weather.fate(self.command)
+        if before == "stray":
+            self._go_astray(body, wait)
+            return
         time.sleep(wait)
         if before:
             self._fail(before)
@@ -152,6 +157,19 @@ class _Call(BaseHTTPRequestHandler):
             self._answer(answer.status, said, answer.headers.get("Content-Type", ""))
 
     do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815 - names that http.server asks for
+
+    def _go_astray(self, body, seconds):
+        weather = self.server.weather
+        with weather.lock:
+            weather.astray += 1
+        self.close_connection = True
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+        time.sleep(seconds)
+        with suppress(OSError, http.client.HTTPException):
+            self._ask(body).read()
+        with weather.lock:
+            weather.astray -= 1
 
     def _ask(self, body):
         headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
