@@ -17,6 +17,7 @@ from scheduling.models.placement import Placement, PlacementGpu
 from scheduling.models.policy import Policy
 from scheduling.models.preemption import Preemption
 from scheduling.models.reservation import DeviceHold, Reservation
+from scheduling.models.saved_view import SavedView
 
 __all__ = [
     "Advice",
@@ -38,6 +39,7 @@ __all__ = [
     "Preemption",
     "QueueOrder",
     "Reservation",
+    "SavedView",
     "ServiceClass",
     "StartEstimate",
     "Unknown",

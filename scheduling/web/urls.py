@@ -1,9 +1,24 @@
 from django.urls import include, path
 
-from scheduling.web import change, cluster, extending, job, job_tabs, jobs, logs, new_job, queue
+from scheduling.web import (
+    bulk,
+    change,
+    cluster,
+    extending,
+    job,
+    job_tabs,
+    jobs,
+    logs,
+    new_job,
+    queue,
+)
 
 urlpatterns = [
     path("jobs/", jobs.job_list, name="job-list"),
+    path("jobs/act/", bulk.act_on_jobs, name="jobs-act"),
+    path("jobs/views/", jobs.keep_view, name="job-views"),
+    path("jobs/views/<int:view>/forget/", jobs.forget_view, name="job-view-forget"),
+    path("jobs.csv", jobs.job_file, name="job-file"),
     path("jobs/new/", new_job.new_job, name="job-new"),
     path("jobs/<str:public_id>/", job.job_page, name="job"),
     path("jobs/<str:public_id>/logs/", logs.job_logs, name="job-logs"),

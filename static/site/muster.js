@@ -9,7 +9,8 @@
   // A part that fetches itself rests while nobody looks, or while the server is busy.
   document.addEventListener("htmx:beforeRequest", function (event) {
     const polls = event.target.hasAttribute("data-poll");
-    if (polls && (document.hidden || Date.now() < pausedUntil)) {
+    const isChoosing = polls && event.target.querySelector("input:checked");
+    if (polls && (isChoosing || document.hidden || Date.now() < pausedUntil)) {
       event.preventDefault();
     }
   });
@@ -161,6 +162,17 @@
         button.textContent = button.dataset.done;
         document.getElementById("status").textContent = button.dataset.done;
       });
+    }
+  });
+
+  // A slash leads to the search, where nobody is writing.
+  document.addEventListener("keydown", function (event) {
+    const search = document.getElementById("search");
+    const isPlain = event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey;
+    const isWriting = event.target.closest("input, textarea, select, [contenteditable]");
+    if (search && isPlain && !isWriting) {
+      event.preventDefault();
+      search.focus();
     }
   });
 

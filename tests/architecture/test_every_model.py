@@ -41,6 +41,7 @@ UNSCOPED = {
     "scheduling.LayoutRequest": "of the whole cluster: pages for operators show it",
     "scheduling.Cycle": "of the whole cluster: pages for operators show it",
     "scheduling.QueueOrder": "of the whole cluster: reports say whose job stands where",
+    "scheduling.SavedView": "shown to its own user alone",
     "scheduling.Policy": "of the whole cluster: pages for operators show it",
 }
 # Written by one piece of code and read by the same; no test needs one of its own.

@@ -20,6 +20,7 @@ from tests.factories import (
     NotificationFactory,
     QuotaFactory,
     QuotaRequestFactory,
+    SavedViewFactory,
     TenantFactory,
     UserFactory,
 )
@@ -30,7 +31,17 @@ BACKOFFICE = "backoffice/"
 
 # Ids of things that belong to one tenant or one person: by parameter, and by route where two
 # things share a parameter's name.
-THEIRS = {"public_id", "slug", "prefix", "pk", "number", "username", "request_id", "notification"}
+THEIRS = {
+    "public_id",
+    "slug",
+    "prefix",
+    "pk",
+    "number",
+    "username",
+    "request_id",
+    "notification",
+    "view",
+}
 # Parameters that name what everybody may know of, or nothing at all.
 EVERYBODYS = {
     "cluster": "main",
@@ -97,6 +108,7 @@ def theirs(db):
         "number": request.pk,
         "request_id": request.public_id,
         "username": member.user.username,
+        "view": SavedViewFactory(user=member.user).pk,
         "notification": NotificationFactory(user=member.user).pk,
     }
 
@@ -188,7 +200,7 @@ def _lasting(answer):
     return {name: value for name, value in body.items() if name not in {"instance", "request_id"}}
 
 
-OF_ONE_PERSON = ("token", "inbox")
+OF_ONE_PERSON = ("token", "inbox", "views")
 
 
 @pytest.mark.parametrize(

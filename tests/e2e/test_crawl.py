@@ -65,6 +65,8 @@ def pages_of(scene):
         ("omar", "/profile/tokens/"),
         ("omar", "/inbox/"),
         ("newcomer", "/inbox/"),
+        ("omar", "/search/?q=l"),
+        ("omar", "/search/?q=nothing+of+the+kind"),
         ("root", "/profile/notifications/"),
         ("mei", "/cluster/calendar/"),
         ("root", "/cluster/calendar/"),

@@ -19,6 +19,7 @@ from tests.factories.scheduling import (
     PreemptionFactory,
     QueueOrderFactory,
     ReservationFactory,
+    SavedViewFactory,
     StartEstimateFactory,
 )
 from tests.factories.tenants import (
@@ -106,6 +107,7 @@ __all__ = [
     "ReservationFactory",
     "RolloutEventFactory",
     "RolloutFactory",
+    "SavedViewFactory",
     "SignInLinkFactory",
     "StartEstimateFactory",
     "StarterRuleFactory",

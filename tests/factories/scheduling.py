@@ -22,6 +22,7 @@ from scheduling.models import (
     Preemption,
     QueueOrder,
     Reservation,
+    SavedView,
     StartEstimate,
 )
 from tests.factories.tenants import TenantFactory, UserFactory
@@ -216,6 +217,15 @@ class QueueOrderFactory(DjangoModelFactory):
 
     cluster = factory.SubFactory(ClusterFactory)
     at = T0
+
+
+class SavedViewFactory(DjangoModelFactory):
+    class Meta:
+        model = SavedView
+
+    user = factory.SubFactory("tests.factories.tenants.UserFactory")
+    name = "mine that wait"
+    query = "state=queued&owner=me"
 
 
 class StartEstimateFactory(DjangoModelFactory):
