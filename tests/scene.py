@@ -22,9 +22,12 @@ from tests.factories import (
     JobEventFactory,
     JobFactory,
     JobFlavorFactory,
+    LayoutFactory,
+    LayoutVersionFactory,
     MaintenanceWindowFactory,
     MemberFactory,
     MembershipFactory,
+    NodeChangeFactory,
     NodeFactory,
     PlacementFactory,
     PriorityClassFactory,
@@ -33,10 +36,13 @@ from tests.factories import (
     QuotaRequestEventFactory,
     QuotaRequestFactory,
     RackFactory,
+    RolloutEventFactory,
+    RolloutFactory,
     TenantFactory,
     UserFactory,
 )
 from topology.models import Cluster, Gpu
+from topology.states import Mishap, RolloutState, Step
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 PASSWORD = "a-long-pass-phrase"
@@ -118,6 +124,31 @@ def add_requests(scene):
         )
         shown[state.value] = request
     return shown
+
+
+def add_rollout(scene):
+    """A layout of the A100s, brought to three of them: one verified, one failed, one waiting."""
+    layout = LayoutFactory(
+        cluster=scene.cluster, slug="halves", name="Halves", gpu_model="A100-80GB", gpu_count=8
+    )
+    cuts = [{"3g.40gb": 2}] * 4 + [{"1g.10gb": 7}] + [None] * 3
+    version = LayoutVersionFactory(layout=layout, cuts=cuts, note="For the course")
+    rollout = RolloutFactory(
+        version=version, state=RolloutState.PAUSED, begun_by=scene.root, begun_at=NOON
+    )
+    steps = (Step.VERIFIED, Step.FAILED, Step.WAITING)
+    for wave, (node, step) in enumerate(zip(scene.nodes[4:7], steps, strict=True), start=1):
+        failed = step == Step.FAILED
+        change = NodeChangeFactory(
+            rollout=rollout,
+            node=node,
+            wave=wave,
+            step=step,
+            since=NOON,
+            mishap=Mishap.MIG_FAILED if failed else "",
+        )
+        RolloutEventFactory(rollout=rollout, change=change, became=step, at=NOON)
+    return rollout
 
 
 def add_plans(scene):

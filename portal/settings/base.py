@@ -105,6 +105,7 @@ TEMPLATES = [
                 "jobs": "scheduling.web.tags",
                 "quotas": "scheduling.web.quota.tags",
                 "operators": "scheduling.web.operators.tags",
+                "layouts": "scheduling.web.layouts.tags",
             },
         },
     },

@@ -53,6 +53,7 @@ _FOR_OPERATORS = (
         _("Admin"),
         (
             (_("Approvals"), "approvals", "", "check"),
+            (_("Layouts"), "layouts", "", "cpu"),
             (_("Policy"), "policies", "", "policy"),
             (_("Priorities"), "priorities", "", "priority"),
             (_("Clusters"), "clusters", "", "node"),
@@ -87,6 +88,10 @@ _PARENTS = {
     "job-spec": "job-list",
     "job-change": "job-list",
     "node": "cluster-map",
+    "layout": "layouts",
+    "layout-new": "layouts",
+    "rollout": "layouts",
+    "rollout-new": "layouts",
     "policy-restore": "policies",
     "priority": "priorities",
     "priority-new": "priorities",

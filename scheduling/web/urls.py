@@ -31,6 +31,7 @@ urlpatterns = [
     path("queue/", queue.queue, name="queue"),
     path("", include("scheduling.web.quota.urls")),
     path("", include("scheduling.web.operators.urls")),
+    path("", include("scheduling.web.layouts.urls")),
     path("cluster/", cluster.cluster_map, name="cluster-map"),
     path("cluster/nodes/<str:name>/", cluster.node_page, name="node"),
 ]

@@ -50,6 +50,8 @@ EVERYBODYS = {
     "error_code": "not-found",
     "entry": 1,
     "priority": "high",
+    "layout": "halves",
+    "rollout": 1,
 }
 # Routes that answer to people who have not signed in.
 OPEN = {

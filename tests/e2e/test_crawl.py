@@ -9,7 +9,7 @@ from django.conf import settings
 from django.test import Client
 
 from scheduling.services.telling import tell_of_jobs
-from tests.scene import LOG, add_clusters, add_plans, add_requests, make_scene
+from tests.scene import LOG, add_clusters, add_plans, add_requests, add_rollout, make_scene
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -89,6 +89,11 @@ def pages_of(scene):
         ("root", "/cluster/maintenance/blocks/new/"),
         ("root", f"/cluster/maintenance/windows/{scene.window.pk}/"),
         ("root", f"/cluster/maintenance/blocks/{scene.block.pk}/"),
+        ("root", "/cluster/layouts/"),
+        ("root", "/cluster/layouts/new/?kind=A100-80GB:8"),
+        ("root", "/cluster/layouts/of/halves/"),
+        ("root", "/cluster/layouts/of/halves/rollout/"),
+        ("root", f"/cluster/rollouts/{scene.rollout.pk}/"),
         ("mei", "/quota/requests/"),
         ("mei", "/quota/requests/new/"),
         ("newcomer", "/quota/requests/new/"),
@@ -112,6 +117,7 @@ def scene(live_server, monkeypatch):
     scene = make_scene()
     scene.requests = add_requests(scene)
     scene.window, scene.block = add_plans(scene)
+    scene.rollout = add_rollout(scene)
     add_clusters(scene)
     tell_of_jobs(at=scene.wall)
     return scene

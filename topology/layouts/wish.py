@@ -15,7 +15,7 @@ from topology.layouts.wanted import entries_for
 
 # Instances wanted on a GPU, by profile; None where MIG is to be off.
 Cut = Mapping[str, int] | None
-WHOLE: Final[Cut] = None
+_FEWEST: Final = 2  # shares of a GPU that is shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,10 @@ def wish_problems(wish: Wish) -> tuple[Problem, ...]:
     if misfits:
         return tuple(misfits)
     layouts, models = setup_of(wish).layouts, [wish.model] * len(wish.cuts)
+    replicas = wish.plugin.sharing.replicas if wish.plugin.sharing else ()
     return (
         *wish.plugin.problems,
+        *(Problem(name, Fault.REPLICAS, {"found": n}) for name, n in replicas if n < _FEWEST),
         *strategy_problems(wish.plugin.strategy, layouts),
         *node_problems(wish.plugin, models, layouts),
     )

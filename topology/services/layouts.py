@@ -8,10 +8,10 @@ from topology.catalog.gpus import MODELS, GpuModel, find_model
 from topology.catalog.mig import MigInstance
 from topology.catalog.sharing import SharingMode
 from topology.kube.values import LayoutSeen, NodeSeen
-from topology.layouts.device_plugin import PluginConfig, PluginSharing
+from topology.layouts.device_plugin import PluginConfig, PluginSharing, offer
 from topology.layouts.node import WHOLE_GPU, GpuLayout, MigStrategy
 from topology.layouts.preview import NodeSetup
-from topology.layouts.wish import Wish
+from topology.layouts.wish import Wish, setup_of
 from topology.models import Gpu, GpuMode, Layout, LayoutVersion, Node, NodeChange
 
 Slices = Sequence[tuple[str, int]] | None
@@ -78,6 +78,13 @@ def _layout(slices: Slices) -> GpuLayout:
     if slices is None:
         return None
     return tuple(sorted(MigInstance(start, profile) for profile, start in slices))
+
+
+def offers_of(wish: Wish) -> dict[str, int]:
+    """What a node that is as wished offers, by resource name."""
+    setup = setup_of(wish)
+    found = offer(setup.plugin, [wish.model] * len(setup.layouts), setup.layouts).resources
+    return {name: count for name, count in found.items() if count}
 
 
 def setup_of_row(node: Node) -> NodeSetup:

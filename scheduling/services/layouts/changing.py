@@ -16,7 +16,6 @@ from topology.kube import names
 from topology.kube.gateway import NotThere, RefusedByCluster
 from topology.kube.layout_doors import LayoutDoors
 from topology.kube.values import NodeSeen
-from topology.layouts.device_plugin import offer
 from topology.layouts.documents import read_document
 from topology.layouts.mig_parted import CONFIG_KEY
 from topology.layouts.preview import NodeSetup
@@ -24,7 +23,7 @@ from topology.layouts.wanted import entries_for, put_mig_config
 from topology.layouts.wish import plugin_file, setup_of
 from topology.models import GpuMode, NodeChange
 from topology.services.inventory import observe_node
-from topology.services.layouts import confirmed, setup_before, wish_of
+from topology.services.layouts import confirmed, offers_of, setup_before, wish_of
 from topology.states import ACTIVE, TIMED, Mishap, Step
 
 SETTLE = timedelta(seconds=120)  # for counts to become what was planned, once all is back
@@ -172,10 +171,7 @@ class Changing:
         """What the node is to offer: as it did, on the way back."""
         if self._change.is_backward:
             return dict(self._change.before["layout"]["offers"])
-        setup = self._target
-        models = [self._wish.model] * len(setup.layouts)
-        found = offer(setup.plugin, models, setup.layouts).resources
-        return {name: count for name, count in found.items() if count}
+        return offers_of(self._wish)
 
     def _is_as_wanted(self, seen: NodeSeen) -> bool:
         there = [

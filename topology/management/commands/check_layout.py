@@ -9,6 +9,7 @@ from topology.layouts.device_plugin import PluginConfig, node_problems, offer, r
 from topology.layouts.faults import Fault, Problem, RefusedError
 from topology.layouts.mig_parted import MigConfig, read_mig_configs
 from topology.layouts.node import GpuLayout, apply_config
+from topology.layouts.pasted import is_of_the_plugin
 from topology.management.reading import ReadingCommand
 
 REFUSED = 1
@@ -49,19 +50,13 @@ def _judged(
     try:
         configs = read_mig_configs(text)
     except RefusedError as error:
-        if not _is_of_the_plugin(error.problem):
+        if not is_of_the_plugin(error.problem):
             raise
         for own in read_plugin_configs(text):
             yield _plugin(own, models)
         return
     for config in configs:
         yield _mig(config, models)
-
-
-def _is_of_the_plugin(problem: Problem) -> bool:
-    """Whether a text that is no file of mig-parted may be one of the device plugin."""
-    missing = {Fault.MISSING_KEY, Fault.UNKNOWN_KEY}
-    return problem.fault in missing or problem.where == "mig-configs"
 
 
 def _mig(config: MigConfig, models: Sequence[GpuModel]) -> tuple[str, str, tuple[Problem, ...]]:
