@@ -8,7 +8,7 @@ gates and having them removed.
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -30,9 +30,9 @@ from topology.kube.values import GangKey, MemberRelease, MemberSeen
 
 logger = logging.getLogger(__name__)
 
-# Pods appear some hundredths of a second after their gang is opened; what takes longer than this
-# is taken up again by the beat.
-_LOOKS = 40
+# Pods appear some hundredths of a second after their gang is opened, those of a large one batch
+# after batch. Where no further one comes for so long, the beat takes it up again.
+_PATIENCE_SECONDS = 2.0
 _PAUSE_SECONDS = 0.05
 _OVERDUE = timedelta(seconds=30)  # after the grace that a member has to end in
 
@@ -123,17 +123,32 @@ def _await_releases(
         .select_related("placement__node")
         .prefetch_related("devices__gpu", "devices__instance")
     }
-    for look in range(_LOOKS):
-        pods = {pod.rank: pod for pod in _own(gateway, key_of(job, group)) if not pod.stopping}
+    for pods in _looks(job, group, gateway):
         if pods.keys() >= members.keys():
             return [
                 _release(pod, members[rank], rank=first_rank + rank, size=size)
                 for rank, pod in sorted(pods.items())
                 if rank in members and pod.phase == MemberPhase.GATED and not pod.foreign_gates
             ]
-        if look < _LOOKS - 1:
-            time.sleep(_PAUSE_SECONDS)
     return None
+
+
+def _looks(job: Job, group: JobGroup, gateway: Gateway) -> Iterator[dict[int, MemberSeen]]:
+    """The group's pods by rank, again and again, as long as more of them come.
+
+    Half of the time goes to others: a list of a large gang costs the cluster as much as us.
+    """
+    most, came_at = -1, time.monotonic()
+    while True:
+        began = time.monotonic()
+        pods = {pod.rank: pod for pod in _own(gateway, key_of(job, group)) if not pod.stopping}
+        yield pods
+        now = time.monotonic()
+        if len(pods) > most:
+            most, came_at = len(pods), now
+        elif now - came_at > _PATIENCE_SECONDS:
+            return
+        time.sleep(max(_PAUSE_SECONDS, now - began))
 
 
 def _release(pod: MemberSeen, member: Member, *, rank: int, size: int) -> MemberRelease:
