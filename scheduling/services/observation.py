@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from scheduling.models import JobGroup, Member
+from scheduling.services import relisting
 from scheduling.services.leftovers import mind_gang
 from scheduling.services.losses import is_misplaced
 from scheduling.services.one_by_one import one_by_one
@@ -29,15 +30,18 @@ def observe(cluster: Cluster, seen: Report, *, at: datetime) -> None:
     """Take note of one report. at: cluster clock, when it arrived."""
     match seen:
         case MemberSeen():
-            _observe_one(_observe_member, cluster, seen, at=at)
-            observe_if_stray(cluster, seen)
+            if not relisting.is_known(cluster, seen):
+                _observe_one(_observe_member, cluster, seen, at=at)
+                observe_if_stray(cluster, seen)
         case StraySeen():
             observe_stray(cluster, seen)
         case GroupSeen():
             _observe_one(_observe_group, cluster, seen, at=at)
         case ListBegun(kind="members"):
             _forget_later_versions(cluster, seen)
+            relisting.begin_list(cluster)
         case Listed(kind="members"):
+            relisting.end_list(cluster)
             _observe_absent(cluster, seen, at=at)
             observe_listed_labelled(cluster, seen)
 

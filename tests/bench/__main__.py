@@ -60,12 +60,14 @@ def empty():
 
 def of_database():
     """By name; each starts on an empty database."""
-    from tests.bench import cycles, pages  # noqa: PLC0415 - needs the settings first
+    from tests.bench import cycles, live, pages  # noqa: PLC0415 - needs the settings first
 
     return {
         "pages": [pages.run],
         "snapshot": [cycles.snapshot],
         "snapshot-5000": [cycles.large_snapshot],
+        "gang-512-bound": [live.gang],
+        "singles-1000": [live.singles],
         "cycle": [cycles.burst, cycles.deep_queue],
     }
 
