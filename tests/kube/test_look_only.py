@@ -2,6 +2,7 @@
 
 import json
 import threading
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -13,10 +14,19 @@ from tests.factories import ClusterFactory
 from topology.kube.gateway import Gateway
 from topology.kube.live import connect
 from topology.kube.tenancy import priority_classes
-from topology.kube.values import GangKey, GangSpec, MemberRelease, RendezvousSpec, TenancySpec
+from topology.kube.values import (
+    GangKey,
+    GangSpec,
+    LogAsked,
+    MemberRelease,
+    MemberSeen,
+    RendezvousSpec,
+    TenancySpec,
+)
 from topology.kube.wire import REVIEW
 from topology.services.reach import gateway_to
 
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 KEY = GangKey(namespace="muster-nlp", job="j-1", group="main", attempt=1)
 SPEC = GangSpec(namespace="muster-nlp", job="j-1", group="main", attempt=1, members=1)
 TENANCY = TenancySpec(tenant="nlp", namespace="muster-nlp", gpus=8)
@@ -24,7 +34,20 @@ MEETING = RendezvousSpec(namespace="muster-nlp", job="j-1", owners={"j-1-main": 
 RELEASE = MemberRelease(
     namespace="muster-nlp", pod_name="a", pod_uid="u", node="n", attempt=1, devices=("0",)
 )
-# Every method of a gateway, with what it is called with.
+LOG = LogAsked(namespace="muster-nlp", pod_name="a", lines=1, most=10)
+MEMBER = MemberSeen(
+    namespace="muster-nlp",
+    job="j-1",
+    group="main",
+    attempt=1,
+    rank=0,
+    pod_name="a",
+    pod_uid="u",
+    version=1,
+    phase="running",
+)
+LIMITS = {"ends_at": NOON, "wall_at": NOON}
+# Every method of a gateway, with what it is called with; keywords come last.
 ASKED = {
     "has_tenancy": ("muster-nlp",),
     "tenancy_drift": (TENANCY,),
@@ -35,6 +58,9 @@ ASKED = {
     "ensure_gang": (SPEC,),
     "ensure_rendezvous": (MEETING,),
     "open_gang": (KEY,),
+    "limit_gang": (KEY, LIMITS),
+    "log": (LOG,),
+    "remove_member": (MEMBER,),
     "scale_gang": (KEY, 2),
     "gated_members": (KEY,),
     "release": (RELEASE,),
@@ -84,9 +110,11 @@ def heard(tmp_path):
 def ask_all(gateway):
     """Ask for everything that a gateway does; the names of what was refused."""
     refused = []
-    for name, arguments in ASKED.items():
+    for name, said in ASKED.items():
+        arguments = [each for each in said if each is not LIMITS]
+        keywords = LIMITS if LIMITS in said else {}
         try:
-            if getattr(gateway, name)(*arguments) not in ((), None, False, True):
+            if getattr(gateway, name)(*arguments, **keywords) not in ((), None, False, True):
                 refused.append(name)
         except PortalError:
             refused.append(name)
