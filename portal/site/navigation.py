@@ -56,6 +56,7 @@ _FOR_OPERATORS = (
             (_("Layouts"), "layouts", "", "cpu"),
             (_("Policy"), "policies", "", "policy"),
             (_("Priorities"), "priorities", "", "priority"),
+            (_("Audit"), "audit", "", "jobs"),
             (_("Clusters"), "clusters", "", "node"),
         ),
     ),

@@ -1,9 +1,10 @@
 from django.urls import path
 
-from portal.site import error_help, home, preferences, search
+from portal.site import audit, error_help, home, preferences, search
 
 urlpatterns = [
     path("", home.home, name="home"),
+    path("admin/audit/", audit.audit_page, name="audit"),
     path("search/", search.search, name="search"),
     path("help/errors", error_help.errors, name="help-errors"),
     path("help/errors/<slug:error_code>", error_help.error, name="help-error"),

@@ -82,6 +82,7 @@ def pages_of(scene):
         ("root", "/admin/clusters/of/demo/renew/"),
         ("root", "/admin/clusters/of/demo/helm/"),
         ("root", "/admin/priorities/"),
+        ("root", "/admin/audit/"),
         ("root", "/admin/priorities/of/high/"),
         ("omar", "/cluster/maintenance/"),
         ("root", "/cluster/maintenance/"),
