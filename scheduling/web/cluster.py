@@ -13,6 +13,7 @@ from scheduling.models import Job
 from scheduling.reports.jobs import job_rows, with_rows
 from scheduling.reports.occupancy import GpuUse, Holder, count_kinds, holders_in, holders_on
 from scheduling.web.drawing import NodePicture, draw
+from scheduling.web.layouts.drawing import bars_of
 from topology.models import Node
 from topology.reports.floor import PoolPlan, floor_plan, node_plan, with_gpus
 from topology.reports.links import link_table, survey_of
@@ -128,6 +129,7 @@ def node_page(request: HttpRequest, name: str) -> HttpResponse:
         "changed_at": cluster_time(node.cluster, wall=node.seen_at) if node.seen_at else None,
         "picture": draw(node_plan(node), holders),
         "links": link_table(node),
+        "bars": bars_of(node),
         "survey": survey_of(node),
         "node_states": NODE_STATES,
         "kinds": KIND_LABELS,

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from topology.catalog.boards import boards
 from topology.catalog.gpus import GpuModel
 from topology.layouts.node import GpuLayout
+from topology.models import GpuMode, Node
+from topology.services.layouts import board_of, setup_of_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,14 @@ def draw_bars(model: GpuModel, layouts: Sequence[GpuLayout]) -> list[Bar]:
         Bar(tuple(gpus), _pieces(model, layout), layout is not None)
         for layout, gpus in groups.items()
     ]
+
+
+def bars_of(node: Node) -> list[Bar]:
+    """The GPUs of a node as they were last seen; none where no GPU is cut, or nobody knows it."""
+    if all(gpu.mode != GpuMode.MIG for gpu in node.gpus.all()):
+        return []
+    model = board_of(node)
+    return draw_bars(model, setup_of_row(node).layouts) if model else []
 
 
 def _pieces(model: GpuModel, layout: GpuLayout) -> tuple[Piece, ...]:

@@ -4,7 +4,12 @@ import pytest
 
 from scheduling.reports.layouts import drift_in
 from scheduling.services.layouts.moves import move_node, move_rollout
-from tests.factories import LayoutVersionFactory, NodeChangeFactory, RolloutFactory
+from tests.factories import (
+    LayoutVersionFactory,
+    MigInstanceFactory,
+    NodeChangeFactory,
+    RolloutFactory,
+)
 from tests.scene import NOON
 from tests.scheduling.web.operators.test_policy import part
 from topology.catalog.gpus import find_model
@@ -227,3 +232,17 @@ def test_a_node_that_is_no_longer_as_it_was_verified_is_on_the_list(root, scene)
 )
 def test_only_operators_come_here(as_person, scene, path):
     assert as_person("omar").get(path).status_code == 403
+
+
+def test_the_page_of_a_node_draws_its_slices(as_person, scene):
+    node = scene.nodes[4]
+    for gpu in node.gpus.filter(index__lt=2):
+        gpu.mode = "mig"
+        gpu.save()
+        MigInstanceFactory(gpu=gpu, profile="3g.40gb", start=4)
+
+    page = as_person("omar").get(f"/cluster/nodes/{node.name}/").content.decode()
+
+    assert 'aria-label="3g.40gb"' in page
+    assert "GPU 0-1" in page
+    assert "GPU 2-7" in page
