@@ -17,10 +17,15 @@ from django.db import connection, connections
 from django.test.utils import setup_test_environment
 
 from portal.embedded import postgres
-from tests.bench import engine, inflation, replays
+from tests.bench import cold, engine, inflation, replays
 from tests.bench.figures import NotRun
 
-WITHOUT_DATABASE = engine.BENCHES | inflation.BENCHES | replays.BENCHES
+WITHOUT_DATABASE = {
+    **engine.BENCHES,
+    **inflation.BENCHES,
+    **replays.BENCHES,
+    "watch-cold": cold.run,
+}
 
 
 @contextmanager
