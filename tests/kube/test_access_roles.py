@@ -2,14 +2,16 @@
 
 import pytest
 import yaml
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from simcluster.testing import running_cluster
 from topology.kube.gateway import RefusedByCluster
 from topology.kube.live import connect
 from topology.kube.rights import (
+    TO_LAY_OUT,
     TO_LOOK,
     TO_MANAGE,
+    TO_SHOW,
     Right,
     access_objects,
     missing_rights,
@@ -31,7 +33,10 @@ def granted(objects):
 
 def test_the_roles_give_what_is_asked_for_and_no_more():
     assert granted(access_objects("muster/web", manages=False)) == set(TO_LOOK)
-    assert granted(access_objects("muster/web", manages=True)) == {*TO_LOOK, *TO_MANAGE}
+    full = {*TO_LOOK, *TO_MANAGE, *TO_SHOW}
+    assert granted(access_objects("muster/web", manages=True)) == full
+    with_layouts = access_objects("muster/web", manages=True, lays_out=True)
+    assert granted(with_layouts) == full | {*TO_LAY_OUT}
 
 
 def test_to_look_is_to_change_nothing():
@@ -45,6 +50,11 @@ def test_the_command_prints_what_can_be_applied(capsys):
     role, binding = yaml.safe_load_all(capsys.readouterr().out)
     assert [role, binding] == access_objects("muster/web", manages=True)
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "web", "namespace": "muster"}]
+
+
+def test_layouts_are_rolled_out_only_where_muster_manages():
+    with pytest.raises(CommandError, match="add --manage"):
+        call_command("cluster_access", "--account", "muster/web", "--layouts")
 
 
 def test_a_cluster_that_grants_everything_lacks_nothing(tmp_path):

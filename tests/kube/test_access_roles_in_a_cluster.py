@@ -7,7 +7,14 @@ import pytest
 
 from tests.kube.polling import eventually
 from topology.kube.live import connect
-from topology.kube.rights import TO_LOOK, TO_MANAGE, access_objects, missing_rights
+from topology.kube.rights import (
+    TO_LAY_OUT,
+    TO_LOOK,
+    TO_MANAGE,
+    TO_SHOW,
+    access_objects,
+    missing_rights,
+)
 from topology.kube.stack import stack_of
 from topology.kube.tenancy import tenant_objects
 from topology.kube.upkeep import path_of
@@ -36,10 +43,10 @@ def account(plane, tmp_path):
     """A function that gives the gateway of a service account with one of the two roles."""
     made = []
 
-    def make(name, *, manages):
+    def make(name, **role):
         home = "/api/v1/namespaces/muster-accounts/serviceaccounts"
         plane.api.create(home, {"metadata": {"name": name}})
-        for obj in access_objects(f"muster-accounts/{name}", manages=manages):
+        for obj in access_objects(f"muster-accounts/{name}", **role):
             path = f"/apis/rbac.authorization.k8s.io/v1/{obj['kind'].lower()}s"
             plane.api.create(path, obj)
             made.append(f"{path}/{obj['metadata']['name']}")
@@ -112,10 +119,18 @@ def test_an_account_that_manages_does_all_that_muster_does_and_no_more(account, 
     gateway.suspend_gang(gang.key)
     gateway.delete_gang(gang.key)
 
-    assert missing_rights(gateway.wire, TO_LOOK + TO_MANAGE) == ()
+    assert missing_rights(gateway.wire, TO_LOOK + TO_MANAGE + TO_SHOW) == ()
+    assert missing_rights(gateway.wire, TO_LAY_OUT) == TO_LAY_OUT
     assert gateway.tenancy_drift(SPEC) == ()
     refused = [WRITES[number] for number in (2, 3, 6, 7)]
     assert statuses(api, [*refused, _crown("cluster-admin")]) == [403] * 5
+
+
+def test_an_account_that_rolls_out_layouts_may_change_nodes(account):
+    gateway, api = account("lays-out", manages=True, lays_out=True)
+
+    assert missing_rights(gateway.wire, TO_LAY_OUT) == ()
+    assert statuses(api, [WRITES[3], WRITES[6], WRITES[7]]) == [200, 403, 403]
 
 
 def _default_account():

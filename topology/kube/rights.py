@@ -69,10 +69,22 @@ TO_MANAGE = (
     *_all("scheduling.k8s.io", "priorityclasses", _KEEP),
 )
 
+# Where one account does everything: what pages show of a job, and what rolling out layouts takes.
+TO_SHOW = (*_all("", "pods/log", ("get",)),)
+TO_LAY_OUT = (
+    *_all("", "nodes", ("get", "patch")),
+    *_all("", "pods/eviction", ("create",)),
+    *_all("", "configmaps", ("get", "create", "update")),
+)
 
-def access_objects(account: str, *, manages: bool) -> list[Obj]:
-    """The role for a service account, "NAMESPACE/NAME", and what gives it to the account."""
-    name, rights = (MANAGING, TO_LOOK + TO_MANAGE) if manages else (LOOKING, TO_LOOK)
+
+def access_objects(account: str, *, manages: bool, lays_out: bool = False) -> list[Obj]:
+    """The role for a service account, "NAMESPACE/NAME", and what gives it to the account.
+
+    lays_out: with the rights to change how nodes' GPUs are cut and shared, beside managing.
+    """
+    name, rights = (MANAGING, TO_LOOK + TO_MANAGE + TO_SHOW) if manages else (LOOKING, TO_LOOK)
+    rights += TO_LAY_OUT if lays_out else ()
     namespace, _slash, account_name = account.rpartition("/")
     subject = {"kind": "ServiceAccount", "name": account_name, "namespace": namespace}
     return [
@@ -94,7 +106,13 @@ def missing_rights(wire: Wire, rights: Sequence[Right]) -> tuple[Right, ...]:
 
 
 def _may(wire: Wire, right: Right) -> bool:
-    asked = {"group": right.group, "resource": right.resource, "verb": right.verb}
+    resource, _slash, part = right.resource.partition("/")
+    asked = {
+        "group": right.group,
+        "resource": resource,
+        "subresource": part,
+        "verb": right.verb,
+    }
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
