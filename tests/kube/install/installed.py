@@ -6,6 +6,7 @@ import yaml
 
 from tests.kube.install.rights import NAMESPACE
 from tests.kube.polling import eventually
+from topology.kube.names import OPERATOR_NAMESPACE
 
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 APPLY = ("apply", "--server-side", "--validate=strict", "-f", "-")
@@ -14,14 +15,18 @@ _PROGRAMS = ("Deployment", "DaemonSet", "Job")
 
 
 @contextmanager
-def namespace(plane):
-    """The installation's, with nothing in it, as long as the block lasts."""
-    plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+def namespaces(plane):
+    """The installation's and the GPU Operator's, empty, as long as the block lasts."""
+    every = [f"/api/v1/namespaces/{name}" for name in (NAMESPACE, OPERATOR_NAMESPACE)]
+    for home in every:
+        name = {"metadata": {"name": home.rpartition("/")[2]}}
+        plane.api.create("/api/v1/namespaces", name)
     try:
         yield
     finally:
-        plane.api.delete(HOME)
-        eventually(lambda: plane.api.ask("GET", HOME)[0] == 404, within=120)
+        for home in every:
+            plane.api.delete(home)
+        eventually(lambda: {plane.api.ask("GET", home)[0] for home in every} == {404}, within=120)
 
 
 @contextmanager
@@ -29,7 +34,7 @@ def installed(plane, found):
     """All of an installation but its programs, as long as the block lasts."""
     kept = [obj for obj in found if obj["kind"] not in _PROGRAMS]
     elsewhere = [obj for obj in kept if "namespace" not in obj["metadata"]]
-    with namespace(plane):
+    with namespaces(plane):
         plane.kubectl(*APPLY, text=yaml.safe_dump_all(kept))
         try:
             yield

@@ -15,13 +15,18 @@ _PATH = re.compile(
 )
 
 
-def granted(found, account):
-    """What an account's ClusterRoles let it do: (verb, group/resource)."""
-    roles = {obj["metadata"]["name"]: obj["rules"] for obj in found if obj["kind"] == "ClusterRole"}
-    bound = [
-        obj["roleRef"]["name"]
+def granted(found, account, *, but=()):
+    """What an account's roles, save those named in `but`, let it do: (verb, group/resource)."""
+    roles = {
+        (obj["kind"], obj["metadata"]["name"]): obj["rules"]
         for obj in found
-        if obj["kind"] == "ClusterRoleBinding"
+        if obj["kind"] in {"ClusterRole", "Role"}
+    }
+    bound = [
+        (obj["roleRef"]["kind"], obj["roleRef"]["name"])
+        for obj in found
+        if obj["kind"] in {"ClusterRoleBinding", "RoleBinding"}
+        and obj["roleRef"]["name"] not in but
         and account in [subject["name"] for subject in obj["subjects"]]
     ]
     return {
@@ -39,7 +44,8 @@ def asked(request):
     path = _PATH.match(request.path)
     if path is None or path["group"] == "authorization.k8s.io":
         return set()  # what everybody may ask: the version, his own rights
-    resource = f"{path['group'] or ''}/{path['resource']}"
+    part = f"/{path['part']}" if path["part"] else ""
+    resource = f"{path['group'] or ''}/{path['resource']}{part}"
     if request.method != "GET":
         verbs = {_VERBS[request.method]}
         verbs |= {"create"} if request.kind.startswith("application/apply") else set()

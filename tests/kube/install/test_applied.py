@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kube.install.installed import HOME, namespace
+from tests.kube.install.installed import HOME, namespaces
 from tests.kube.install.rendering import DEPLOY, NAMES
 from tests.kube.polling import eventually
 
@@ -46,12 +46,12 @@ SERVICE_MONITORS = {
 
 @pytest.fixture(scope="module")
 def cluster(control_plane):
-    """With Prometheus' operator, and the namespace; nothing else is really made."""
+    """With Prometheus' operator, and the namespaces; nothing else is really made."""
     api = control_plane.api
     api.create(DEFINITIONS, SERVICE_MONITORS)
     monitors = f"/apis/{GROUP}/v1/servicemonitors"
     eventually(lambda: api.ask("GET", monitors)[0] == 200, within=30)
-    with namespace(control_plane):
+    with namespaces(control_plane):
         yield control_plane
     api.delete(f"{DEFINITIONS}/servicemonitors.{GROUP}")
 

@@ -21,8 +21,9 @@ from tests.scheduling.stage import Stage
 from topology.agent import survey
 from topology.kube import names
 from topology.kube.adoption import namespaces_of
+from topology.kube.layout_doors import LiveLayoutDoors
 from topology.kube.live import LiveGateway
-from topology.kube.values import MemberRelease
+from topology.kube.values import MemberRelease, PodSeen
 from topology.kube.watch import ClusterWatch
 from topology.models import ResourceFlavor
 from topology.services.check import check_cluster
@@ -33,6 +34,7 @@ NODES = ("h100-a", "h100-b")
 POOL = {"key": names.POOL, "value": "gpu", "effect": "NoSchedule"}
 LABELS = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.memory": "81559"}
 BINDS = {("bind", "rbac.authorization.k8s.io/clusterroles")}  # no call of its own; see below
+LAYOUTS = "muster-layouts"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 
@@ -109,7 +111,7 @@ def test_all_that_muster_does_needs_every_right_of_its_accounts_and_no_other(sta
     assert (check.trouble, check.lacks_to_look, check.lacks_to_manage) == ("", [], [])
     assert watching.needed == granted(full.found, "muster-watcher")
     needed = stage.gateway.wire.needed | watching.needed
-    assert needed == granted(full.found, "muster-worker") - BINDS
+    assert needed == granted(full.found, "muster-worker", but=(LAYOUTS,)) - BINDS
 
 
 def runs(stage, tenant):
@@ -149,6 +151,24 @@ def do_all_again(gateway):
     gateway.remove_member(replace(member, pod_name="nobody"))
 
 
+def test_layouts_need_every_right_that_is_given_for_them_and_no_other(full):
+    wire = Noting(full.worker.kubeconfig)
+    doors = LiveLayoutDoors(wire)
+
+    doors.label(NODES[1], {names.MIG_CONFIG: "all-disabled"})
+    doors.cordon(NODES[1], on=True)
+    node = doors.node(NODES[1])
+    doors.cordon(NODES[1], on=False)
+    for text in ("one", "two"):  # the second finds the ConfigMap there
+        doors.put_config(names.MIG_CONFIG_MAP, "config.yaml", lambda _old, text=text: text)
+    doors.evict(PodSeen(namespace="default", name="nobody"))
+    pods = doors.pods_on(NODES[1])
+
+    assert (node.layout.mig_config, pods) == ("all-disabled", ())
+    others = granted(full.found, "muster-worker", but=(LAYOUTS,))
+    assert wire.needed - others == granted(full.found, "muster-worker") - others
+
+
 POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "image": "busybox"}]}}
 ADMIN = {
     "metadata": {"name": "mine"},
@@ -158,17 +178,19 @@ ADMIN = {
         "apiGroup": "rbac.authorization.k8s.io",
     },
 }
+OPERATOR = names.OPERATOR_NAMESPACE
 # What no account of Muster may ever do, but for what is said below.
 NEVER = {
     "makes a pod": ("POST", "/api/v1/namespaces/default/pods", POD),
-    "evicts a pod": ("POST", "/api/v1/namespaces/default/pods/a/eviction", {}),
+    "deletes a pod": ("DELETE", "/api/v1/namespaces/default/pods/a", None),
+    "makes a ConfigMap": ("POST", "/api/v1/namespaces/default/configmaps", {}),
+    "reads others' ConfigMaps": ("GET", f"/api/v1/namespaces/{OPERATOR}/configmaps/a", None),
     "binds a pod": ("POST", "/api/v1/namespaces/default/pods/a/binding", {}),
     "runs something in a pod": ("POST", "/api/v1/namespaces/default/pods/a/exec", {}),
     "reads logs": ("GET", "/api/v1/namespaces/default/pods/a/log", None),
     "reads secrets": ("GET", "/api/v1/secrets", None),
     "reads its own secret": ("GET", f"{HOME}/secrets/muster", None),
     "makes tokens": ("POST", f"{HOME}/serviceaccounts/muster-agent/token", {}),
-    "taints a node": ("PATCH", f"/api/v1/nodes/{NODES[0]}", {"spec": {"taints": None}}),
     "deletes a node": ("DELETE", f"/api/v1/nodes/{NODES[0]}", None),
     "deletes a namespace": ("DELETE", "/api/v1/namespaces/default", None),
     "makes a role": ("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "a"}}),

@@ -44,6 +44,8 @@ WRITES = {
     "removes a Job": ("DELETE", f"{JOBS}/a", None),
     "deletes a pod": ("DELETE", "/api/v1/namespaces/default/pods/a", None),
     "opens a gate": ("PATCH", "/api/v1/namespaces/default/pods/a", {"spec": {}}),
+    "evicts a pod": ("POST", "/api/v1/namespaces/default/pods/a/eviction", {}),
+    "taints a node": ("PATCH", "/api/v1/nodes/a", {"spec": {"taints": None}}),
     "makes a namespace": ("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}}),
     "labels a namespace": ("PATCH", "/api/v1/namespaces/default", {"metadata": {}}),
     "makes a quota": ("POST", "/api/v1/namespaces/default/resourcequotas", {}),
