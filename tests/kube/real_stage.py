@@ -19,6 +19,8 @@ from tests.kube.controlplane import kubelets
 from tests.kube.polling import eventually
 from tests.scheduling.stage import Stage
 from topology.kube.live import connect
+from topology.kube.tenancy import priority_classes
+from topology.kube.upkeep import path_of as path_of_object
 from topology.kube.watch import ClusterWatch
 
 NODES = ("h100-a", "h100-b")
@@ -86,6 +88,8 @@ def a_real_stage(plane, sent):
             for group in gateway.gangs():
                 gateway.delete_gang(group.key)
             eventually(lambda: not gateway.members(), within=60)
+        for obj in priority_classes():
+            plane.api.delete(path_of_object(obj))
 
 
 def submit_gang(stage, tenant, person, members, *, gpus=8, **notes):

@@ -138,7 +138,10 @@ class Gateway(Protocol):
         """Have the attempt's pods removed; False when the gang is gone or of another attempt."""
 
     def delete_gang(self, key: GangKey) -> None:
-        """Remove the gang, whatever its attempt, with its pods; gone already is fine."""
+        """Remove the gang, whatever its attempt, with its pods; gone already is fine.
+
+        A Job of that name that is not ours stays.
+        """
 
     def remove_member(self, member: MemberSeen) -> None:
         """Remove one pod at once, whatever it is doing, and no other of its name; gone is fine."""

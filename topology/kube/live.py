@@ -175,7 +175,7 @@ class LiveGateway:
 
     def delete_gang(self, key: GangKey) -> None:
         job = self._find(_job_path(key))
-        if job is None:
+        if job is None or (job["metadata"].get("labels") or {}).get(names.JOB) != key.job:
             return
         # By its uid: a request that comes late must not reach the Job of the next attempt.
         this_one = {"uid": job["metadata"]["uid"]}

@@ -27,8 +27,9 @@ def test_a_job_of_that_name_that_is_not_ours_is_left_alone(cluster_api):
 
     with pytest.raises(RefusedByCluster, match="is not ours"):
         cluster_api.gateway.ensure_gang(spec)
-
     cluster_api.gateway.delete_gang(spec.key)
+
+    assert cluster_api.kube.job(spec.key.name)["metadata"]["labels"] == {"app": "theirs"}
 
 
 def test_what_the_cluster_refuses_is_said_in_its_words(cluster_api):
