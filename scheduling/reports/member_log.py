@@ -63,13 +63,16 @@ def log_page(
     except NotStarted as why:
         return LogPage(silence=_("Its container is being started: %(why)s") % {"why": why})
     except ClusterAway:
-        return LogPage(
-            silence=_("The cluster does not answer just now. What was written is not lost.")
-        )
+        return cluster_away()
     except RefusedByCluster as why:
         told = _("The cluster does not let Muster read logs; tell an operator: %(why)s")
         return LogPage(silence=told % {"why": why}, is_final=True)
     return _shown(data, member, lines=lines, text=text, is_cut=is_cut)
+
+
+def cluster_away() -> LogPage:
+    """What is said while nothing can be read."""
+    return LogPage(silence=_("The cluster does not answer just now. What was written is not lost."))
 
 
 def whole_log(job: Job, member: Member, gateway: Gateway) -> bytes:

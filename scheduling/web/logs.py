@@ -4,10 +4,17 @@ from typing import Self
 
 from django.http import HttpRequest, HttpResponse
 
-from portal.core.errors import NotFound
+from portal.core.errors import ClusterAway, NotFound
 from portal.core.web import found, polled, tag_of
 from scheduling.models import Job, Member
-from scheduling.reports.member_log import LogPage, log_page, members_of, named, whole_log
+from scheduling.reports.member_log import (
+    LogPage,
+    cluster_away,
+    log_page,
+    members_of,
+    named,
+    whole_log,
+)
 from scheduling.web.job import LOOK_EVERY, visible_job
 from scheduling.web.log_lines import written
 from tenants.access import require_role
@@ -47,8 +54,7 @@ def job_logs(request: HttpRequest, job: Job) -> HttpResponse:
     require_role(request.user, job.tenant, Role.RESEARCHER)
     chosen, members = LogFilter.of(request), members_of(job)
     member = named(members, chosen.member)
-    gateway = gateway_to(job.cluster)
-    page = log_page(job, member, gateway, lines=chosen.lines, text=chosen.text)
+    page = _page_of(job, member, chosen)
     return polled(
         request,
         ("scheduling/job_logs.html", "scheduling/partials/_log.html"),
@@ -67,6 +73,14 @@ def job_logs(request: HttpRequest, job: Job) -> HttpResponse:
         every=LOOK_EVERY,
         ended=page.is_final or not chosen.follows,
     )
+
+
+def _page_of(job: Job, member: Member | None, chosen: LogFilter) -> LogPage:
+    try:
+        gateway = gateway_to(job.cluster)
+    except ClusterAway:
+        return cluster_away()
+    return log_page(job, member, gateway, lines=chosen.lines, text=chosen.text)
 
 
 @found(visible_job, "GET", "HEAD")

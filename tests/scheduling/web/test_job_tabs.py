@@ -167,6 +167,17 @@ def test_why_there_is_nothing_to_read_is_said(as_omar, writes, running, refusal,
     assert (response.status_code, shown(response).silence) == (200, says)
 
 
+def test_a_cluster_that_nothing_leads_to_is_said_to_be_away(as_omar, running):
+    type(running.cluster).objects.update(kubeconfig_path="/nowhere/kubeconfig")
+
+    response = as_omar.get(address(running))
+
+    assert (response.status_code, shown(response).silence) == (
+        200,
+        "The cluster does not answer just now. What was written is not lost.",
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
