@@ -49,6 +49,11 @@ class Place:
         )
         assert code == 200, said
 
+    def is_gated(self, path):
+        """Whether the pod there still waits at a gate."""
+        code, pod = self.api.ask("GET", path)
+        return code == 200 and bool(pod["spec"].get("schedulingGates"))
+
     def open_all(self):
         for node in NAMES:
             self.close(node, closed=False)

@@ -10,12 +10,12 @@ from random import Random
 from django.db.models import F
 
 from portal.core.errors import Conflict
-from scheduling.models import Job, Member, Placement, PlacementGpu
+from scheduling.models import Job, JobEvent, Member, Placement, PlacementGpu
 from scheduling.services.lifecycle import cancel_job
 from scheduling.services.requests import JobRequest
 from scheduling.services.submission import submit_job
 from scheduling.states import ENDED_PHASES, FINAL, JobState
-from tests.kube.chaos.script import BLIND_AT_SHRINK, BLIND_AT_THE_END, CLOSES, NODES
+from tests.kube.chaos.script import BLIND_AT_SHRINK, BLIND_AT_THE_END, NODES
 from tests.kube.controlplane import kubelets
 from topology.models import Node
 
@@ -43,7 +43,7 @@ class Round:
     jobs: dict = field(default_factory=dict)  # gang: job
     _random: Random = None
     _cues: list = field(default_factory=list)
-    _is_closed: bool = False
+    _gates: int = 0
     _next_beat: dict = field(default_factory=dict)
 
     def play(self):
@@ -97,9 +97,15 @@ class Round:
         for cue in [cue for cue in self._cues if cue[0]()]:
             self._cues.remove(cue)
             cue[1]()
-        assert not self.witness.wrong, f"{self.witness.wrong}\n{self.account()}"
-        assert self.witness.is_alive()
+        self._check()
         time.sleep(TURN_SECONDS)
+
+    def _check(self):
+        """What must hold at any time."""
+        assert not self.witness.wrong, f"{self.witness.wrong}\n{self.account()}"
+        late = self.witness.late(self.script.bind_seconds + GRACE_SECONDS)
+        assert late == [], f"started in part for too long: {late}\n{self.account()}"
+        assert self.witness.is_alive()
 
     def _after(self, seconds, action):
         at = time.monotonic() + seconds
@@ -120,20 +126,17 @@ class Round:
     def _go_away(self, seconds):
         self.weather.away_until = time.monotonic() + seconds
 
-    def _at_gate(self, node, count):
-        """Close a node between the plan and the binding. In a thread of the line.
+    def _at_gate(self, path, node):
+        """Close a node between the plan and the binding, once. In a thread of the line."""
+        if self.place.is_gated(path):
+            self._gates += 1
+            if self._gates == self.script.closes:
+                self.place.close(node)
+                self._cues.append((self._is_taken_back, self.place.open_all))
 
-        Whose gate was opened before all the same, unheard of, is bound already: then once more.
-        """
-        is_wanted = bool(self.crew.missed() & CLOSES)
-        if not self._is_closed and (count == self.script.closes or is_wanted):
-            self._is_closed = True
-            self.place.close(node)
-            self._after(self.script.bind_seconds + 1, self._open_again)
-
-    def _open_again(self):
-        self.place.open_all()
-        self._is_closed = False
+    def _is_taken_back(self):
+        """Whether somebody has noticed that a gang is not bound in time."""
+        return JobEvent.objects.filter(reason__contains="not bound in time").exists()
 
     def _has_grown(self):
         """Whether one gang has all the nodes, so that whoever comes needs some of it."""
@@ -210,8 +213,6 @@ class Round:
         return is_quiet and is_released and self.place.left() <= names and not self.witness.live()
 
     def _judge(self):
-        late = self.witness.late(self.script.bind_seconds + GRACE_SECONDS)
-        assert late == [], f"started in part for too long: {late}\n{self.account()}"
         missed = self.crew.missed()
         assert missed == set(), f"nobody died of {missed}\n{self.account()}"
         assert held_twice() == []

@@ -31,7 +31,7 @@ class Weather:
     to the API server seconds later, when nobody counts on them.
     watch_seconds: how long a watch may last.
     away_until: nobody answers, until then on the monotonic clock.
-    at_gate: called with the node and the count of each gate, before it is opened.
+    at_gate: called with the path of a pod and its node to be, before its gate is opened.
     """
 
     random: Random
@@ -41,7 +41,6 @@ class Weather:
     watch_seconds: float = WATCH_SECONDS
     away_until: float = 0.0
     at_gate: object = None
-    gates: int = 0
     astray: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -68,15 +67,11 @@ class Weather:
         with self.lock:
             return self.random.uniform(0.2, 1.0) * self.watch_seconds
 
-    def note_gate(self, body):
+    def note_gate(self, path, body):
         """Tell whoever wants to know that a gate is about to be opened."""
         node = next((op["value"][names.HOSTNAME] for op in body if _pins(op)), None)
-        if node is None or self.at_gate is None:
-            return
-        with self.lock:
-            self.gates += 1
-            count = self.gates
-        self.at_gate(node, count)
+        if node is not None and self.at_gate is not None:
+            self.at_gate(path, node)
 
 
 def _pins(operation):
@@ -145,7 +140,7 @@ class _Call(BaseHTTPRequestHandler):
             self._fail(before)
             return
         if self.command == "PATCH" and "/pods/" in self.path:
-            self.server.weather.note_gate(json.loads(body))
+            self.server.weather.note_gate(self.path, json.loads(body))
         answer = self._ask(body)
         if "watch=true" in self.path and answer.status == 200:
             self._stream(answer)
