@@ -66,7 +66,8 @@ def _serve(kubeconfig: Path, ready) -> None:
     cluster.found(parse_nodes(f"{NODE_COUNT}xH100-SXM:8"))
     store = cluster.world.store
     nodes = [node["metadata"]["name"] for node in store.all(NODES)]
-    pods = [(PODS, pod) for node in nodes for pod in _pods_on(node)]
+    specs = [_asking(gpus) for gpus in (0, 1)]
+    pods = [(PODS, pod) for node in nodes for pod in _pods_on(node, specs)]
     store.load(pods, version=store.version + len(pods))
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -82,54 +83,47 @@ def _say_when_up(server: Server, ready) -> None:
     ready.put("up")
 
 
-def _pods_on(node: str):
+def _pods_on(node: str, specs):
+    """Its pods, of which the first are members. specs: without a GPU, and with one."""
+    job = f"j-{node.rpartition('-')[2]}"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"{job}-main", "uid": job}
     for number in range(MEMBERS_EACH + OTHERS_EACH):
         is_member = number < MEMBERS_EACH
-        spec = _gang(f"j-{node.rpartition('-')[2]}", "train" if is_member else "agent")
-        template = manifest.gang_job(spec)["spec"]["template"]
-        labels = template["metadata"]["labels"] if is_member else {"app": "agent"}
-        notes = {**template["metadata"]["annotations"], names.RANK: str(number)}
-        name = f"{spec.job}-{number}"
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.key.name, "uid": spec.job}
+        labels = {names.JOB: job, names.GROUP: "main"} if is_member else {"app": "agent"}
+        name = f"{job}-{number}"
         yield {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
                 "name": name,
-                "namespace": spec.namespace,
+                "namespace": "muster-t",
                 "uid": f"00000000-0000-4000-8000-{name:>024}",
                 "resourceVersion": "7",
                 "creationTimestamp": START,
                 "labels": {**labels, names.RANK: str(number)},
-                "annotations": notes,
+                "annotations": {names.ATTEMPT: "1", names.RANK: str(number)},
                 "ownerReferences": [owner],
             },
-            "spec": {**_asking(template["spec"], gpus=int(is_member)), "nodeName": node},
+            "spec": {**specs[is_member], "nodeName": node},
             "status": _RUNNING,
         }
 
 
-def _gang(job: str, command: str) -> GangSpec:
-    return GangSpec(
+def _asking(gpus: int):
+    """The spec of a pod of ours past its gate, with so many GPUs."""
+    gang = GangSpec(
         namespace="muster-t",
-        job=job,
+        job="j-000001",
         group="main",
         attempt=1,
         members=MEMBERS_EACH,
-        gpus_per_member=1,
+        gpus_per_member=gpus,
         cpu_milli=500,
         memory_mib=256,
         image="registry.example.org/team/image:1",
-        command=(command,),
+        command=("train",),
     )
-
-
-def _asking(pod, *, gpus: int):
-    """The pod's spec past its gate; others' ask for no GPU."""
-    [container] = pod["containers"]
-    amounts = {"cpu": "500m", "memory": "256Mi"} | ({names.GPU: str(gpus)} if gpus else {})
-    asked = {**container, "resources": {"requests": amounts, "limits": amounts}}
-    return {**pod, "schedulingGates": [], "containers": [asked]}
+    return {**manifest.gang_job(gang)["spec"]["template"]["spec"], "schedulingGates": []}
 
 
 _CONDITIONS = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
