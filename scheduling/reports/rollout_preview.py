@@ -1,16 +1,16 @@
 """What a rollout would do, before anything reaches a node; the page and the tests show this."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from scheduling.models import Job, PlacementGpu
-from topology.kube.names import GPU
+from scheduling.reports.homes import homes_won_and_lost
 from topology.layouts.faults import Problem
 from topology.layouts.preview import NodePreview, NodeSetup, Reset, preview_node, text_diff
 from topology.layouts.wish import Wish, mig_file, plugin_file, setup_of
-from topology.models import Cluster, GpuMode, LayoutVersion, Node
+from topology.models import LayoutVersion, Node
 from topology.services.layouts import setup_of_row, wish_of
 
 # Seconds that a node takes once it is empty: from, to. Measured by nobody yet on every board; they
@@ -18,7 +18,6 @@ from topology.services.layouts import setup_of_row, wish_of
 _SLICES: Final = (60, 240)
 _RESET: Final = (120, 600)
 _PLUGIN: Final = (20, 120)
-_MOST_JOBS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,8 @@ def preview_rollout(
     waves = tuple(tuple(looks[at : at + wave]) for at in range(0, len(looks), wave))
     turns = sum(-(-len(own) // max_unavailable) for own in waves)
     slowest = [max((own.seconds[end] for own in looks), default=0) for end in (0, 1)]
-    gains, loses = _homes(version.layout.cluster, looks)
+    becomes = {own.node.pk: setup_of(wish) for own in looks}
+    gains, loses = homes_won_and_lost(version.layout.cluster, becomes)
     return RolloutPreview(
         waves, gains, loses, _files(version, looks), (turns * slowest[0], turns * slowest[1])
     )
@@ -137,52 +137,3 @@ def _files(
 
 def _texts(setup: NodeSetup, name: str) -> tuple[str, str]:
     return mig_file(setup, name), plugin_file(setup, name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Home:
-    """What a node has for jobs that ask for whole GPUs. memory_mib: of each."""
-
-    flavor_id: int | None
-    memory_mib: int
-    gpus: int
-
-
-def _homes(
-    cluster: Cluster, looks: Sequence[NodeOutlook]
-) -> tuple[tuple[Job, ...], tuple[Job, ...]]:
-    """Waiting jobs that gain a home, and those that lose theirs; the first _MOST_JOBS are tried."""
-    after = {own.node.pk: own.preview.after.resources.get(GPU, 0) for own in looks}
-    shared = {own.node.pk for own in looks if own.preview.after.gpus < after[own.node.pk]}
-    nodes = cluster.nodes.present().prefetch_related("gpus")
-    now, then = [], []
-    for node in nodes:
-        gpus = [gpu for gpu in node.gpus.all() if gpu.is_healthy]
-        memory = min((gpu.memory_mib or 0 for gpu in gpus), default=0)
-        whole = sum(gpu.mode == GpuMode.EXCLUSIVE for gpu in gpus)
-        later = 0 if node.pk in shared else min(after.get(node.pk, whole), len(gpus))
-        now.append(_Home(node.flavor_id, memory, whole))
-        then.append(_Home(node.flavor_id, memory, later))
-    waiting = Job.objects.filter(cluster=cluster).waiting().in_queue_order()
-    jobs = waiting.select_related("tenant", "owner").prefetch_related("groups", "accepted")
-    fits = [(job, _has_home(job, now), _has_home(job, then)) for job in jobs[:_MOST_JOBS]]
-    return (
-        tuple(job for job, before, later in fits if later and not before),
-        tuple(job for job, before, later in fits if before and not later),
-    )
-
-
-def _has_home(job: Job, homes: Sequence[_Home]) -> bool:
-    """Whether each group of the job finds places for its least members on the empty nodes."""
-    accepted = {own.flavor_id for own in job.accepted.all()}
-    sizes = Counter(
-        home.gpus
-        for home in homes
-        if (not accepted or home.flavor_id in accepted) and home.memory_mib >= job.gpu_memory_mib
-    )
-    return all(
-        sum(count * (size // group.gpus_per_member) for size, count in sizes.items())
-        >= group.min_member
-        for group in job.groups.all()
-        if group.gpus_per_member
-    )
