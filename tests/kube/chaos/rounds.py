@@ -19,11 +19,11 @@ from tests.kube.chaos.script import BLIND_AT_SHRINK, BLIND_AT_THE_END, NODES
 from tests.kube.controlplane import kubelets
 from topology.models import Node
 
-GRACE_SECONDS = 15  # from the time to bind until what is bound in part is gone; machines are busy
+GRACE_SECONDS = 30  # from the time to bind until what is bound in part is gone; machines are busy
 # How often the beat asks, if nothing else waits for a worker.
 BEAT = {"scheduling.reconcile": 0.5, "scheduling.run_cycles": 2.0}
 TURN_SECONDS = 0.05
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 240
 
 
 @dataclass
