@@ -107,6 +107,11 @@ ERRORS: dict[str, ErrorHelp] = {
         _("The job has begun a new attempt"),
         _("What was asked concerned an attempt that is over. Read the job again."),
     ),
+    "not_started": ErrorHelp(
+        409,
+        _("It has written nothing yet"),
+        _("Its container does not run so far; the detail says why. Ask again once it does."),
+    ),
     "still_running": ErrorHelp(
         409,
         _("The first request with this key is still at work"),
@@ -136,6 +141,15 @@ ERRORS: dict[str, ErrorHelp] = {
         _(
             "The request is well formed but breaks a rule, which the detail names with its "
             "numbers. Nothing was changed."
+        ),
+    ),
+    "would_delay": ErrorHelp(
+        422,
+        _("Somebody else was promised the place"),
+        _(
+            "With more time the job would hold up a start, a block or maintenance, which the "
+            "detail names. Ask for less, or save your work and submit it again. Nothing was "
+            "changed."
         ),
     ),
     "refused_by_cluster": ErrorHelp(

@@ -91,8 +91,8 @@ def _check_others(job: Job, seconds: int, snapshot: Snapshot, policy: Policy, *,
 
 def _check_budget(running: RunningJob, seconds: int, snapshot: Snapshot) -> None:
     left = int(snapshot.tenant_budget[running.tenant])
-    gpus = sum(len(member.gpus) for member in running.members)
-    more = gpus * (seconds - (running.walltime_seconds or 0))
+    devices = sum(len((*own.gpus, *own.instances, *own.slots)) for own in running.members)
+    more = devices * (seconds - (running.walltime_seconds or 0))
     if left != UNLIMITED and more > left and not running.standby:
         said = {"asked": f"{more / HOUR:.1f}", "left": f"{left / HOUR:.1f}"}
         raise _refused(

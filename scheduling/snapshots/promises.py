@@ -100,8 +100,7 @@ def _still_to_use(rows: Rows, policy: Policy, at: datetime) -> Mapping[int, int]
         walltime = job.walltime_seconds or policy.default_walltime
         if walltime is not None and not job.standby:
             devices = sum(
-                len(member.gpus) + len(member.instances) + len(member.slots)
-                for member in job.members
+                len((*member.gpus, *member.instances, *member.slots)) for member in job.members
             )
             coming[job.tenant] += devices * max(0, walltime - (seconds(at) - job.started_at))
     return coming
