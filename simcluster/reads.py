@@ -2,6 +2,7 @@
 
 import base64
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from simcluster.resources import Resource
 from simcluster.selectors import Predicate, everything, field_selector, label_selector
 from simcluster.store import Store
 from simcluster.world import World
+
+_MOST_BEGUN = 4  # lists that are kept in order for their next page
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,9 @@ class Reader:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        # Lists of which pages are still asked for, by what they are lists of: at one version they
+        # never change, and a long one is not to be put in order again for each of its pages.
+        self._begun: dict[tuple[object, ...], Sequence[Stored]] = {}
 
     def show(self, request: Request, resource: Resource, obj: Stored, *, code: int) -> Response:
         """One object, as the client likes it."""
@@ -92,13 +98,26 @@ class Reader:
                 "The provided continue parameter is too old to display a consistent list result"
             )
             raise errors.expired(message, token=_write_token(after, store.version))
-        objects = _selected(store, request, target, version=version)
-        if after is not None:
-            objects = [obj for obj in objects if _place(obj) > after]
-        if limit <= 0 or len(objects) <= limit:
-            return Page(objects, version)
-        last = _place(objects[limit - 1])
-        return Page(objects[:limit], version, _write_token(last, version), len(objects) - limit)
+        objects = self._listed(request, target, version=version)
+        first = 0 if after is None else bisect_right(objects, after, key=_place)
+        left = len(objects) - first
+        if limit <= 0 or left <= limit:
+            return Page(objects[first:], version)
+        items = objects[first : first + limit]
+        return Page(items, version, _write_token(_place(items[-1]), version), left - limit)
+
+    def _listed(self, request: Request, target: Target, *, version: int) -> Sequence[Stored]:
+        """All that the request asks for, as it was at `version`, in the order of lists."""
+        selectors = (request.query.get(f"{kind}Selector", "") for kind in ("label", "field"))
+        key = (version, target.resource, target.namespace, *selectors)
+        found = self._begun.pop(key, None)
+        if found is None:
+            found = _selected(self._world.store, request, target, version=version)
+        if len(self._begun) >= _MOST_BEGUN:
+            del self._begun[next(iter(self._begun))]
+        if request.number("limit"):
+            self._begun[key] = found
+        return found
 
 
 def _selected(store: Store, request: Request, target: Target, *, version: int) -> list[Stored]:
