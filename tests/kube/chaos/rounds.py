@@ -26,6 +26,10 @@ TURN_SECONDS = 0.05
 PATIENCE_SECONDS = 240
 
 
+class NobodyDied(AssertionError):
+    """The round kept every rule, but nobody came to a step that somebody was to die of."""
+
+
 @dataclass
 class Round:
     """sent: what is sent in this process, to be posted to the broker, or lost."""
@@ -47,7 +51,10 @@ class Round:
     _next_beat: dict = field(default_factory=dict)
 
     def play(self):
-        """The whole script, to the end of its last gang; AssertionError where a rule is broken."""
+        """The whole script, to the end of its last gang.
+
+        AssertionError where a rule is broken, NobodyDied where a death of the script did not come.
+        """
         self._random = Random(self.script.seed)  # noqa: S311 - hides nothing
         self.until(lambda: Node.objects.count() == NODES, "the nodes are known")
         self._set_cues()
@@ -213,11 +220,11 @@ class Round:
         return is_quiet and is_released and self.place.left() <= names and not self.witness.live()
 
     def _judge(self):
-        missed = self.crew.missed()
-        assert missed == set(), f"nobody died of {missed}\n{self.account()}"
         assert held_twice() == []
         unhappy = self._unhappy()
         assert unhappy == [], f"{unhappy}\n{self.account()}"
+        if missed := self.crew.missed():
+            raise NobodyDied(f"nobody died of {missed}\n{self.account()}")
 
     def _unhappy(self):
         """Gangs that did not end as they were to: those that nobody cancelled have succeeded."""

@@ -67,8 +67,8 @@ STEPS = {
     "Job unsuspended": _worker(Call(f"{GATEWAY}.open_gang"), most=3),
     "pods seen at the gate": _worker(Call(f"{BINDING}._await_releases")),
     "some gates open": _worker(Call(f"{GATEWAY}.release"), most=5),
-    "all gates open": _worker(Call(f"{GATEWAY}.release_all")),
     "late start found, stop half written": _worker(Call(f"{RECONCILING}.stop")),
+    "all gates open": _worker(Call(f"{GATEWAY}.release_all")),
     # A change of size
     "half of the new members written": _worker(Call("scheduling.services.scaling.write_ledger")),
     "size written, nobody told": _worker(_unsent("scale_job")),
