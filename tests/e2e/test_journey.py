@@ -37,7 +37,7 @@ def person(stack, page):
 def submit(page, name, *, members, gpus, run_seconds):
     page.get_by_role("link", name="New job").first.click()
     page.get_by_label("Name").fill(name)
-    page.get_by_label("Tenant").select_option("robotics")
+    page.get_by_label("Tenant", exact=True).select_option("robotics")
     page.get_by_label("Members").fill(str(members))
     page.get_by_label("GPUs per member").fill(str(gpus))
     page.get_by_label("Seconds to run").fill(str(run_seconds))

@@ -77,7 +77,7 @@ class ClusterApi:
                 pod_uid=member.pod_uid,
                 node=node,
                 attempt=member.attempt,
-                devices=tuple(range(4 * place, 4 * place + 4)),
+                devices=tuple(map(str, range(4 * place, 4 * place + 4))),
             )
             for place, member in enumerate(members)
         ]
