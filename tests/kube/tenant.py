@@ -143,8 +143,11 @@ def guarded_tenant(plane, spec=NLP, *, server=None):
     finally:
         for obj in shared:
             plane.api.delete(path_of(obj))
-        plane.api.delete(f"/api/v1/namespaces/{spec.namespace}")
+        home = f"/api/v1/namespaces/{spec.namespace}"
+        plane.api.delete(home)
         plane.remove_nodes(*NODES)
+        # It takes its time to go, and the next tenant of that name finds nothing of this one.
+        eventually(lambda: plane.api.ask("GET", home)[0] == 404, within=120)
 
 
 def _people(plane, spec, gateway):

@@ -28,11 +28,12 @@ def test_what_was_made_has_not_drifted(cluster_api, tenancy):
 
 
 def test_keeping_it_again_writes_nothing(cluster_api, kube, tenancy):
-    before = kube.get(f"{kube.home}/resourcequotas/muster")
+    path = f"{kube.home}/limitranges/muster"  # which nobody else writes to
+    before = kube.get(path)
 
     cluster_api.gateway.keep_tenancy(tenancy)
 
-    assert kube.get(f"{kube.home}/resourcequotas/muster")["metadata"] == before["metadata"]
+    assert kube.get(path)["metadata"] == before["metadata"]
 
 
 def test_what_was_changed_and_what_is_gone_is_found_and_put_right(cluster_api, kube, tenancy):
