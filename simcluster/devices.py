@@ -10,10 +10,10 @@ from collections import Counter
 
 from simcluster.objects import Obj, annotations_of, labels_of, node_of, uid_of
 from simcluster.quantity import milli
+from topology.catalog.boards import MIG_PREFIX, mig_resource
 
 GPU = "nvidia.com/gpu"
 SHARED = "nvidia.com/gpu.shared"
-MIG = "nvidia.com/mig-"
 REPLICAS = "nvidia.com/gpu.replicas"
 STRATEGY = "nvidia.com/mig.strategy"
 GPUS = "muster.dev/gpus"
@@ -34,7 +34,7 @@ def devices_wanted(pod: Obj) -> Counter[str]:
 
 
 def is_device(resource: str) -> bool:
-    return resource in {GPU, SHARED} or resource.startswith(MIG)
+    return resource in {GPU, SHARED} or resource.startswith(MIG_PREFIX)
 
 
 def parse_devices(text: str) -> list[str]:
@@ -72,16 +72,12 @@ def devices_of(node: Obj) -> dict[str, str]:
             for told in gpu.get("slices") or ():
                 profile, _, start = told.partition("@")
                 is_called_gpu = labels.get(STRATEGY) == "single"
-                found[f"{index}@{start}"] = GPU if is_called_gpu else _resource(profile)
+                found[f"{index}@{start}"] = GPU if is_called_gpu else mig_resource(profile)
         elif replicas > 1:
             found |= {f"{index}#{number}": shared for number in range(replicas)}
         else:
             found[str(index)] = GPU
     return found
-
-
-def _resource(profile: str) -> str:
-    return MIG + profile.replace("+", ".")
 
 
 class DevicePlugin:

@@ -14,6 +14,7 @@ from scheduling.engine.jobs import Level
 from scheduling.engine.snapshot import GpuMode as EngineMode
 from scheduling.engine.snapshot import Snapshot
 from scheduling.snapshots.known import Fingerprint, Kept, Known
+from topology.catalog.boards import mig_resource
 from topology.kube import names
 from topology.models import SHARED, Cluster, Gpu, GpuMode, MigInstance, Node, ResourceFlavor
 from topology.models.node import foreign_schedulers, foreign_uses, repels
@@ -235,7 +236,7 @@ def _slices(
         "mig_start": [own.start for own in slices],
     }
     shape = (len(slices),)
-    is_open = [names.mig_resource(own.profile) in offers[own.gpu_id] for own in slices]
+    is_open = [mig_resource(own.profile) in offers[own.gpu_id] for own in slices]
     return {
         "profiles": profiles,
         "mig_open": frozen_flags(is_open, shape, "mig_open"),

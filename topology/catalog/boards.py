@@ -15,6 +15,8 @@ from typing import Any, Final
 DATA: Final = Path(__file__).with_name("data")
 _MIB_PER_GIB: Final = 1024
 
+MIG_PREFIX: Final = "nvidia.com/mig-"
+
 
 class ModeChange(StrEnum):
     """What turning MIG on or off does to a board."""
@@ -22,6 +24,11 @@ class ModeChange(StrEnum):
     RESETS_GPU = "resets_gpu"  # and needs everybody off it
     NO_RESET = "no_reset"
     UNKNOWN = "unknown"
+
+
+def mig_resource(profile: str) -> str:
+    """What the device plugin calls instances of `profile` where MIG strategy is mixed."""
+    return MIG_PREFIX + profile.replace("+", ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class MigProfile:
     @property
     def resource_name(self) -> str:
         """What the device plugin calls it where MIG strategy is mixed."""
-        return f"nvidia.com/mig-{self.name.replace('+', '.')}"
+        return mig_resource(self.name)
 
     @property
     def size(self) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from topology.catalog.boards import mig_resource
 from topology.kube import names, rendezvous
 from topology.kube.values import GangSpec, MemberRelease
 from topology.kube.wire import Obj
@@ -110,7 +111,7 @@ def _devices(spec: GangSpec) -> dict[str, str]:
     """
     counts = {
         names.GPU: spec.gpus_per_member,
-        names.mig_resource(spec.slice_profile): spec.slices_per_member,
+        mig_resource(spec.slice_profile): spec.slices_per_member,
         names.GPU_SHARED: spec.shares_per_member,
     }
     return {resource: str(count) for resource, count in counts.items() if count}

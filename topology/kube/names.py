@@ -30,7 +30,6 @@ GPU_MEMORY = "nvidia.com/gpu.memory"
 GPU_REPLICAS = "nvidia.com/gpu.replicas"
 GPU_SHARING = "nvidia.com/gpu.sharing-strategy"
 GPU_SHARED = "nvidia.com/gpu.shared"  # what a replica is called where the plugin renames it
-MIG_PREFIX = "nvidia.com/mig-"
 VENDOR = "nvidia.com/"
 MIG_CONFIG = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"
@@ -71,8 +70,3 @@ DEVICE_VARIABLES = (
     "HABANA_VISIBLE_DEVICES",
 )
 CDI = "cdi.k8s.io/"  # of annotations that do so
-
-
-def mig_resource(profile: str) -> str:
-    """What the device plugin calls MIG instances of `profile` where the strategy is mixed."""
-    return MIG_PREFIX + profile.replace("+", ".")

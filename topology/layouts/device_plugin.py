@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from topology.catalog.boards import MIG_PREFIX
 from topology.catalog.gpus import GpuModel
 from topology.catalog.sharing import SharingMode, most_shares
 from topology.layouts.documents import config_map_data, read_document, write_document
@@ -18,7 +19,6 @@ from topology.layouts.plugin_schema import MODES, schema_problems
 
 _VERSION: Final = "v1"
 _PREFIX: Final = "nvidia.com/"
-_MIG_PREFIX: Final = "nvidia.com/mig-"
 _LONGEST_NAME: Final = 63
 _LEAST_REPLICAS: Final = 2
 
@@ -164,7 +164,7 @@ def _resource_problems(where: str, read: Any, mode: SharingMode) -> list[Problem
     name = read.get("name")
     if not isinstance(name, str) or not _is_resource(name):
         found.append(Problem(f"{where}.name", Fault.RESOURCE_NAME, {"found": name}))
-    elif mode == SharingMode.MPS and name.startswith(_MIG_PREFIX):
+    elif mode == SharingMode.MPS and name.startswith(MIG_PREFIX):
         found.append(Problem(f"{where}.name", Fault.MPS_ON_MIG))
     if not _is_replicas(read.get("replicas")):
         found.append(Problem(f"{where}.replicas", Fault.REPLICAS, {"found": read.get("replicas")}))

@@ -26,9 +26,8 @@ from tests.kube.chaos.rounds import NobodyDied, Round
 from tests.kube.chaos.script import GPUS, NODES, script_of
 from tests.kube.chaos.weather import Weather, running_line
 from tests.kube.chaos.witness import ENDED, Witness
+from tests.kube.real_stage import forget_classes
 from topology.kube import names
-from topology.kube.tenancy import priority_classes
-from topology.kube.upkeep import path_of
 
 POOL = {"key": names.POOL, "value": "gpu", "effect": "NoSchedule"}
 PRODUCT = "NVIDIA-H100-80GB-HBM3"
@@ -167,12 +166,6 @@ class Board:
                 witness.end()
 
 
-def _forget_classes(api):
-    """What the product made once in the cluster goes, or others would find it there."""
-    for obj in priority_classes():
-        api.delete(path_of(obj))
-
-
 @pytest.fixture(scope="module")
 def board(control_plane, throwaway, database_url, redis_url, django_db_setup):
     """A control plane with its own nodes, a bad line to it, and a nursery."""
@@ -182,7 +175,7 @@ def board(control_plane, throwaway, database_url, redis_url, django_db_setup):
     with ExitStack() as throughout:
         control_plane.add_nodes(*NAMES, labels=LABELS, taints=[POOL])
         throughout.callback(control_plane.remove_nodes, *NAMES)
-        throughout.callback(_forget_classes, control_plane.api)
+        throughout.callback(forget_classes, control_plane.api)
         line = throughout.enter_context(running_line(control_plane))
         kubeconfig = throwaway / "bad-line.kubeconfig"
         kubeconfig.write_text(line.kubeconfig(control_plane.tokens["admin"]))
