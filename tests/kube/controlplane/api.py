@@ -33,13 +33,20 @@ class Api:
         return replace(self, headers=who)
 
     def ask(self, method, path, body=None, *, media_type="application/json", **query):
-        """The code and the JSON of one answer."""
+        """The code and the JSON of one answer; its text where a refusal is no JSON.
+
+        A path that is not served yet, as that of a definition just made, is refused in plain text.
+        """
         try:
             with self._open(method, path, body, media_type, query) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as refusal:
             with refusal:
-                return refusal.code, json.load(refusal)
+                said = refusal.read().decode()
+            try:
+                return refusal.code, json.loads(said)
+            except json.JSONDecodeError:
+                return refusal.code, said
 
     def code_of(self, path):
         """The code alone, of an answer that may be no JSON."""

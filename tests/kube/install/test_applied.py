@@ -50,7 +50,9 @@ def cluster(control_plane):
     api = control_plane.api
     api.create(DEFINITIONS, SERVICE_MONITORS)
     monitors = f"/apis/{GROUP}/v1/servicemonitors"
-    eventually(lambda: api.ask("GET", monitors)[0] == 200, within=30)
+    eventually(lambda: api.ask("GET", monitors)[0] == 200, within=60)
+    told = ("api-resources", "--api-group", GROUP, "--output", "name", "--cached=false")
+    eventually(lambda: "servicemonitors" in control_plane.kubectl(*told), within=60)
     with namespaces(control_plane):
         yield control_plane
     api.delete(f"{DEFINITIONS}/servicemonitors.{GROUP}")
