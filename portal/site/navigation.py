@@ -88,6 +88,7 @@ _PARENTS = {
     "job-logs": "job-list",
     "job-spec": "job-list",
     "job-change": "job-list",
+    "array-cancel": "job-list",
     "node": "cluster-map",
     "layout": "layouts",
     "layout-new": "layouts",

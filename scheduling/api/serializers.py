@@ -5,7 +5,7 @@ from rest_framework import serializers
 
 from portal.core.api.queries import StrictSerializer
 from scheduling.engine.advice import Effect
-from scheduling.models import Job, JobDependency, JobEvent, JobGroup
+from scheduling.models import Job, JobArray, JobDependency, JobEvent, JobGroup
 from scheduling.reports.estimates import Record, Start
 from scheduling.reports.explanation import Explanation, reasoning
 from scheduling.reports.helps import Help
@@ -91,6 +91,18 @@ class GroupSerializer(serializers.ModelSerializer[JobGroup]):
         read_only_fields = fields
 
 
+class TaskSerializer(serializers.ModelSerializer[Job]):
+    """Which task of which array a job is."""
+
+    id = serializers.CharField(source="array.public_id", read_only=True)
+    index = serializers.IntegerField(source="array_index", read_only=True, help_text="From 0.")
+
+    class Meta:
+        model = Job
+        fields = ("id", "index")
+        read_only_fields = fields
+
+
 class JobRowSerializer(serializers.ModelSerializer[Job]):
     """A job as lists show it."""
 
@@ -107,6 +119,7 @@ class JobRowSerializer(serializers.ModelSerializer[Job]):
     priority_value = serializers.IntegerField(source="priority", read_only=True)
     preemptible = serializers.BooleanField(source="is_preemptible", read_only=True)
     reason = serializers.SerializerMethodField(help_text="Why it waits; null when it does not.")
+    array = serializers.SerializerMethodField(help_text="Null unless it is a task of an array.")
     groups = GroupSerializer(many=True, read_only=True)
     min_gpus = serializers.SerializerMethodField(help_text="What it starts with at least.")
     flavors = serializers.SerializerMethodField(
@@ -130,6 +143,7 @@ class JobRowSerializer(serializers.ModelSerializer[Job]):
             "min_gpus",
             "groups",
             "flavors",
+            "array",
             "walltime_seconds",
             "external_id",
             "submitted_at",
@@ -142,6 +156,10 @@ class JobRowSerializer(serializers.ModelSerializer[Job]):
     def get_reason(self, job: Job) -> dict[str, str] | None:
         reason = reasoning(job)
         return None if reason is None else ReasonSerializer(reason).data
+
+    @extend_schema_field(TaskSerializer(allow_null=True))
+    def get_array(self, job: Job) -> dict[str, Any] | None:
+        return None if job.array_id is None else dict(TaskSerializer(job).data)
 
     def get_min_gpus(self, job: Job) -> int:
         return sum(group.min_member * group.gpus_per_member for group in job.groups.all())
@@ -271,3 +289,35 @@ class ExplanationSerializer(serializers.Serializer[Explanation]):
         read_only=True,
         help_text="How it last made room for another job, and who made room for it: sentences.",
     )
+
+
+class ArraySerializer(serializers.ModelSerializer[JobArray]):
+    """A job that was submitted so many times; its tasks are jobs, found by `array`."""
+
+    id = serializers.CharField(source="public_id", read_only=True)
+    tenant = serializers.CharField(source="tenant.slug", read_only=True)
+    cluster = serializers.CharField(source="cluster.slug", read_only=True)
+    owner = serializers.CharField(source="owner.username", read_only=True)
+    tasks = serializers.IntegerField(source="size", read_only=True)
+    states = serializers.SerializerMethodField(help_text="How many tasks are in each state.")
+
+    class Meta:
+        model = JobArray
+        fields = (
+            "id",
+            "name",
+            "tenant",
+            "cluster",
+            "owner",
+            "tasks",
+            "at_once",
+            "states",
+            "external_id",
+            "submitted_at",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(serializers.DictField(child=serializers.IntegerField()))
+    def get_states(self, array: JobArray) -> dict[str, int]:
+        counts = {state.value: getattr(array, f"count_{state}") for state in JobState}
+        return {state: count for state, count in counts.items() if count}

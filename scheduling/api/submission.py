@@ -7,7 +7,7 @@ from rest_framework import serializers
 from portal.core.api.fields import NamedField
 from portal.core.api.queries import StrictSerializer
 from scheduling.api.wishes import WishesSerializer, wishes_of
-from scheduling.services.requests import GroupRequest, JobRequest
+from scheduling.services.requests import ArrayRequest, GroupRequest, JobRequest
 from tenants.api.fields import TenantField
 from tenants.models import PriorityClass, Tenant
 from topology.api.fields import ClusterField, only_cluster
@@ -131,6 +131,23 @@ class SubmitJobSerializer(SizeSerializer, WishesSerializer):
             external_id=values.get("external_id", ""),
         )
         return values["tenant"], request
+
+
+class SubmitArraySerializer(SubmitJobSerializer):
+    """An array to be: the job, and how many times."""
+
+    tasks = serializers.IntegerField(max_value=LARGEST)
+    at_once = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        max_value=LARGEST,
+        help_text="So many tasks hold GPUs at one time; all if it is left out.",
+    )
+
+    def to_array(self) -> tuple[Tenant, ArrayRequest]:
+        tenant, job = self.to_request()
+        values = self.validated_data
+        return tenant, ArrayRequest(job=job, tasks=values["tasks"], at_once=values.get("at_once"))
 
 
 def _group(said: dict[str, Any]) -> GroupRequest:

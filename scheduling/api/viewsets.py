@@ -48,6 +48,9 @@ class JobQuery(ListQuery):
     q = serializers.CharField(
         required=False, max_length=200, help_text="In the name, the id or the owner's name."
     )
+    array = serializers.CharField(
+        required=False, max_length=12, help_text="The tasks of this array."
+    )
     submitted_after = serializers.DateTimeField(required=False)
     order = serializers.ChoiceField(choices=ORDERS, required=False, default="-submitted_at")
 
@@ -75,6 +78,7 @@ class JobDoor(Listing, Reading):
             states=tuple(self.query.get("state", ())),
             tenants=tuple(self.query.get("tenant", ())),
             text=self.query.get("q", ""),
+            array=self.query.get("array", ""),
             submitted_after=self.query.get("submitted_after"),
         )
         return self.page_of(asked.narrow(self.get_queryset()))

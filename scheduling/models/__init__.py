@@ -1,3 +1,4 @@
+from scheduling.models.array import JobArray
 from scheduling.models.block import BlockPart, CapacityBlock
 from scheduling.models.cycle import Cycle
 from scheduling.models.dependency import JobDependency
@@ -26,6 +27,7 @@ __all__ = [
     "Cycle",
     "DeviceHold",
     "Job",
+    "JobArray",
     "JobDependency",
     "JobEvent",
     "JobFlavor",

@@ -41,6 +41,15 @@ class Job(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs"
     )
     name = models.CharField(max_length=80)
+    array = models.ForeignKey(
+        "scheduling.JobArray",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="tasks",
+        db_index=False,  # the constraint's index begins with it
+    )
+    array_index = models.PositiveIntegerField(null=True, blank=True)  # from 0
 
     state = models.CharField(
         max_length=12, choices=JobState.choices, default=JobState.QUEUED, db_index=False
@@ -125,6 +134,16 @@ class Job(models.Model):
                 fields=["cluster", "external_id"],
                 condition=~Q(external_id=""),
                 name="job_external_id_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(array__isnull=True, array_index__isnull=True)
+                | Q(array__isnull=False, array_index__isnull=False),
+                name="job_in_an_array_has_a_number",
+            ),
+            models.UniqueConstraint(
+                fields=["array", "array_index"],
+                condition=Q(array__isnull=False),
+                name="job_number_once_per_array",
             ),
         ]
         indexes = [

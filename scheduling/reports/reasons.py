@@ -34,7 +34,10 @@ SENTENCES: dict[Reason, tuple[Promise, ...]] = {
     Reason.DEPENDENCY_FAILED: (
         gettext_lazy("A job that it depends on has failed, so it will not start."),
     ),
-    Reason.WAITING_FOR_DEPENDENCY: (gettext_lazy("It waits for a job that it depends on."),),
+    Reason.WAITING_FOR_DEPENDENCY: (
+        gettext_lazy("It waits for its turn: tasks of its array that run at once: {at_once}."),
+        gettext_lazy("It waits for a job that it depends on."),
+    ),
     Reason.FOREIGN_GATE: (
         gettext_lazy("Somebody else keeps it back, with the gate {gate}."),
         gettext_lazy("Somebody else's gate keeps it back."),

@@ -16,6 +16,7 @@ from tenants.models import Role, User
 from topology.services.cycle_request import ask_for_cycle
 
 _SEEN = ("pk", "state", "attempt")
+WITHOUT_MEMBERS = frozenset({JobState.QUEUED, JobState.SUSPENDED})
 
 
 @transaction.atomic
@@ -52,7 +53,13 @@ def move(
 
 @transaction.atomic
 def move_all(
-    jobs: Sequence[Job], to: JobState, *, at: datetime, reason: str = "", **changes: Any
+    jobs: Sequence[Job],
+    to: JobState,
+    *,
+    at: datetime,
+    reason: str = "",
+    by: User | None = None,
+    **changes: Any,
 ) -> list[Job]:
     """Those of `jobs` that this call moved to `to`, and their lines, in few queries; see `move`.
 
@@ -67,7 +74,7 @@ def move_all(
         state=to, version=F("version") + 1, **changes
     )
     JobEvent.objects.bulk_create(
-        JobEvent(job=job, from_state=job.state, to_state=to, reason=reason[:300], at=at)
+        JobEvent(job=job, from_state=job.state, to_state=to, reason=reason[:300], actor=by, at=at)
         for job in won
     )
     for job in won:
@@ -114,7 +121,7 @@ def cancel_job(job: Job, *, by: User, at: datetime) -> None:
 
 
 def _cancel(job: Job, *, by: User, at: datetime) -> bool:
-    if job.state in {JobState.QUEUED, JobState.SUSPENDED}:
+    if job.state in WITHOUT_MEMBERS:
         return _cancel_waiting(job, by=by, at=at)
     if job.state == JobState.STOPPING:
         return _cancel_stopping(job)

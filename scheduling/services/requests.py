@@ -84,3 +84,12 @@ class JobRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     external_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayRequest:
+    """`job`, `tasks` times. at_once: how many of them may hold GPUs at one time; None is all."""
+
+    job: JobRequest
+    tasks: int
+    at_once: int | None = None

@@ -31,8 +31,9 @@ def note_holds(holds: tuple[Hold, ...], snapshot: Snapshot, *, at: datetime) -> 
     }
     names = {job.id: job.name for job in (*snapshot.pending, *snapshot.running)}
     changed: dict[tuple[str, str], tuple[list[int], Hold, dict[str, Any]]] = {}
+    turns = _turns(holds)
     for hold in holds:
-        numbers = readable(hold, names)
+        numbers = readable(hold, names) | turns.get(hold.job, {})
         if hold.job in known and known[hold.job] != (hold.reason, numbers):
             key = (hold.reason, repr(numbers))
             changed.setdefault(key, ([], hold, numbers))[0].append(hold.job)
@@ -43,6 +44,25 @@ def note_holds(holds: tuple[Hold, ...], snapshot: Snapshot, *, at: datetime) -> 
     _fail_dependants(holds, known, at=at)
     _keep_devices(holds, snapshot)
     return sum(len(ids) for ids, _, _ in changed.values())
+
+
+def _turns(holds: tuple[Hold, ...]) -> dict[int, dict[str, int]]:
+    """How many tasks of its array run at once, of each job that waits for another task of it."""
+    waits = {
+        hold.job: dict(hold.numbers)["job"]
+        for hold in holds
+        if hold.reason == Reason.WAITING_FOR_DEPENDENCY
+    }
+    if not waits:
+        return {}
+    limited = Job.objects.filter(pk__in={*waits, *waits.values()}, array__at_once__isnull=False)
+    rows = limited.values_list("pk", "array_id", "array__at_once")
+    array = {pk: (array, at_once) for pk, array, at_once in rows}
+    return {
+        job: {"at_once": array[job][1]}
+        for job, parent in waits.items()
+        if job in array and array[job] == array.get(parent)
+    }
 
 
 def _fail_dependants(holds: tuple[Hold, ...], known: Container[int], *, at: datetime) -> None:

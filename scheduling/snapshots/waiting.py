@@ -13,19 +13,22 @@ from scheduling.snapshots.columns import JOB_COLUMNS, job_rows
 from scheduling.snapshots.jobs import HeldDevice, Positions, pending, placed_member
 from scheduling.snapshots.known import Kept, fingerprints, of_jobs, unknown
 from scheduling.snapshots.times import seconds
-from scheduling.states import FINAL, JobState
+from scheduling.states import FINAL, HOLDING, JobState
 from topology.models import Cluster
 
 
 def read_waiting(
     cluster: Cluster, positions: Positions, known: Mapping[int, Kept]
 ) -> dict[int, Kept]:
-    """The waiting jobs by key, in queue order. Four queries, and one for those not known."""
+    """The waiting jobs by key, in queue order. Five queries, and one for those not known."""
     waiting = Job.objects.filter(cluster=cluster).waiting()
-    accepted, after = _accepted(cluster, positions), _after(cluster)
+    accepted, after, turns = _accepted(cluster, positions), _after(cluster), _turns(cluster)
     specs = fingerprints(waiting, "pk", JOB_COLUMNS)
     in_order = waiting.in_queue_order().values_list("pk", flat=True)
-    seen = {job: (specs[job], accepted.get(job, ()), after.get(job, ())) for job in in_order}
+    seen = {
+        job: (specs[job], accepted.get(job, ()), (*after.get(job, ()), *turns.get(job, ())))
+        for job in in_order
+    }
     new = unknown(seen, known)
     rows = job_rows(of_jobs(waiting, "pk", new))
     return {
@@ -58,6 +61,32 @@ def _after(cluster: Cluster) -> Mapping[int, tuple[Dependency, ...]]:
         )
         for job, own in groupby(rows, key=itemgetter(0))
     }
+
+
+def _turns(cluster: Cluster) -> Mapping[int, tuple[Dependency]]:
+    """Tasks that wait until one before them has ended, as their array lets only so many run.
+
+    One query. The first in the array go first; one on hold lets the next go.
+    """
+    tasks = Job.objects.filter(array__cluster=cluster, array__at_once__isnull=False)
+    rows = (
+        tasks.exclude(state__in=FINAL)
+        .order_by("array_id", "array_index")
+        .values_list("array_id", "array__at_once", "pk", "public_id", "state", "is_held")
+    )
+    turns = {}
+    for (_, at_once), own in groupby(rows, key=itemgetter(0, 1)):
+        waiting, busy = [], []
+        for _, _, pk, name, state, is_held in own:
+            if state in HOLDING:
+                busy.append((pk, name))
+            elif not is_held and state == JobState.QUEUED:
+                waiting.append((pk, name))
+        left = max(at_once - len(busy), 0)
+        for pk, _ in waiting[left:]:
+            before, name = (busy or waiting)[0]
+            turns[pk] = (Dependency(before, needs_success=False, name=name),)
+    return turns
 
 
 def _parent_state(state: str) -> ParentState:

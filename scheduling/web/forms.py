@@ -10,8 +10,9 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from scheduling.services.arrays import MOST_TASKS
 from scheduling.services.feeding import RUN_SECONDS
-from scheduling.services.submission import GroupRequest, JobRequest
+from scheduling.services.requests import ArrayRequest, GroupRequest, JobRequest
 from tenants.models import PriorityClass, Role, Tenant, User
 from topology.models import Cluster, ResourceFlavor
 from topology.reports.partitions import has_shares, slice_profiles
@@ -81,6 +82,21 @@ class JobForm(forms.Form):
         label=gettext_lazy("Of each"),
         required=False,
         help_text=gettext_lazy("A slice or a share costs that part of a GPU in quota."),
+    )
+    tasks = forms.IntegerField(
+        label=gettext_lazy("Tasks"),
+        min_value=1,
+        max_value=MOST_TASKS,
+        required=False,
+        initial=1,
+        help_text=gettext_lazy("The whole job so many times; $MUSTER_ARRAY_INDEX counts from 0."),
+    )
+    at_once = forms.IntegerField(
+        label=gettext_lazy("Tasks at once"),
+        min_value=1,
+        max_value=MOST_TASKS,
+        required=False,
+        help_text=gettext_lazy("Left empty, all that there is room for."),
     )
     flavor = FlavorChoice(
         ResourceFlavor.objects.none(),
@@ -196,6 +212,14 @@ class JobForm(forms.Form):
             annotations=self._annotations(),
             external_id=f"page-{asked['once']}",
         )
+
+    def to_array(self) -> ArrayRequest | None:
+        """The same so many times, as a valid form asks; None where it asks for one."""
+        tasks = self.cleaned_data["tasks"] or 1
+        if tasks == 1:
+            return None
+        at_once = self.cleaned_data["at_once"]
+        return ArrayRequest(job=self.to_request(), tasks=tasks, at_once=at_once)
 
     def _annotations(self) -> dict[str, str]:
         seconds = self.cleaned_data.get("run_seconds")

@@ -31,7 +31,7 @@ LAST_EVENTS = 8
 
 def visible_job(request: HttpRequest, public_id: str) -> Job:
     """The job, or 404 for one that the reader may not see."""
-    jobs = with_rows(Job.objects.visible_to(request.user)).select_related("reservation")
+    jobs = with_rows(Job.objects.visible_to(request.user)).select_related("reservation", "array")
     return get_object_or_404(jobs, public_id=public_id)
 
 

@@ -31,6 +31,7 @@ def spec_of_form(form: JobForm) -> Words:
         "name": said["name"],
         "members": _number(said["members"], int),
         **_devices(_number(said["gpus_per_member"], int), said.get("device")),
+        **_times(_number(said["tasks"], int), _number(said["at_once"], int)),
         "gpu": _model(form, said["flavor"]),
         "walltime_seconds": walltime and round(walltime * HOUR),
         "priority": _named(form.fields["priority"], said["priority"]),
@@ -48,9 +49,11 @@ def yaml_of(form: JobForm) -> str:
 
 def curl_of(form: JobForm, *, address: str) -> str:
     """The call that submits the same. address: of the API."""
-    body = json.dumps(spec_of_form(form), indent=2, ensure_ascii=False)
+    said = spec_of_form(form)
+    body = json.dumps(said, indent=2, ensure_ascii=False)
+    kind = "arrays" if "tasks" in said else "jobs"
     return (
-        f"curl {address}/jobs \\\n"
+        f"curl {address}/{kind} \\\n"
         '  -H "Authorization: Bearer $MUSTER_TOKEN" \\\n'
         '  -H "Content-Type: application/json" \\\n'
         f"  -d {shlex.quote(body)}"
@@ -105,6 +108,12 @@ def _devices(count: int | None, device: str | None) -> Words:
     if device == SHARE:
         return {"shares_per_member": count}
     return {"slice_profile": device, "slices_per_member": count}
+
+
+def _times(tasks: int | None, at_once: int | None) -> Words:
+    if tasks is None or tasks == 1:
+        return {}
+    return {"tasks": tasks, "at_once": at_once}
 
 
 def _read_profile(value: Any, form: JobForm) -> Words:
@@ -175,6 +184,8 @@ _READERS: dict[str, Callable[[Any, JobForm], Words]] = {
     "slice_profile": _read_profile,
     "slices_per_member": _plain("gpus_per_member"),
     "shares_per_member": _read_shares,
+    "tasks": _plain("tasks"),
+    "at_once": _plain("at_once"),
     "image": _plain("image"),
     "gpu": _read_gpu,
     "priority": _read_priority,

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from django.contrib import messages
 from django.db.models import Q
@@ -13,13 +13,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from portal.core.exports import Cell, csv_response
 from portal.core.web import Slice, found, polled, signed_in, tag_of
-from scheduling.models import Job, SavedView
+from scheduling.models import Job, JobArray, SavedView
 from scheduling.querysets import JobQuerySet
 from scheduling.reports.jobs import JobRow, count_by_state, job_rows, with_rows
 from scheduling.services.saved_views import remove_view, save_view
-from scheduling.states import JobState
+from scheduling.states import FINAL, JobState
 from scheduling.web.bulk import ACTIONS
-from tenants.models import Tenant
+from tenants.access import has_role
+from tenants.models import Role, Tenant
 
 PAGE_SIZE = 25
 LOOK_EVERY = 15.0  # seconds
@@ -56,6 +57,7 @@ class JobFilter:
     state: str
     tenant: str
     owner: str
+    array: str
     text: str
     order: str
 
@@ -71,6 +73,7 @@ class JobFilter:
             state=state if state in JobState.values else "",
             tenant=asked.get("tenant", "").replace("\0", ""),
             owner="me" if asked.get("owner") == "me" else "",
+            array=asked.get("array", "").replace("\0", "")[:12],
             text=asked.get("q", "").strip().replace("\0", "")[:80],
             order=order if order in ORDERS else NEWEST,
         )
@@ -82,6 +85,7 @@ class JobFilter:
             "state": self.state,
             "tenant": self.tenant,
             "owner": self.owner,
+            "array": self.array,
             "q": self.text,
             "order": "" if self.order == NEWEST else self.order,
         }
@@ -93,6 +97,8 @@ class JobFilter:
             jobs = jobs.filter(tenant__slug=self.tenant)
         if self.owner:
             jobs = jobs.filter(owner=request.user)
+        if self.array:
+            jobs = jobs.filter(array__public_id=self.array)
         if self.text:
             jobs = jobs.filter(Q(name__icontains=self.text) | Q(public_id=self.text))
         return jobs
@@ -115,6 +121,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
         ("scheduling/job_list.html", "scheduling/partials/_job_table.html"),
         lambda: {
             "chosen": chosen,
+            **_array(request, chosen),
             "states": _chips(chosen, counts),
             "all_count": sum(counts.values()),
             "tenants": Tenant.objects.visible_to(request.user).order_by("slug"),
@@ -126,6 +133,17 @@ def job_list(request: HttpRequest) -> HttpResponse:
         tag=tag_of(request, versions, counts, page, int(wall.timestamp()) // MINUTE),
         every=LOOK_EVERY,
     )
+
+
+def _array(request: HttpRequest, chosen: JobFilter) -> dict[str, Any]:
+    """The array whose tasks are listed, and whether the reader may cancel what is left of it."""
+    arrays = JobArray.objects.visible_to(request.user).select_related("tenant")
+    array = arrays.filter(public_id=chosen.array).first() if chosen.array else None
+    if array is None:
+        return {"array": None}
+    is_over = not array.tasks.exclude(state__in=FINAL).exists()
+    may = has_role(request.user, array.tenant, Role.RESEARCHER)
+    return {"array": array, "may_cancel_array": may and not is_over}
 
 
 @require_safe

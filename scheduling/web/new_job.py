@@ -16,6 +16,8 @@ from scheduling.models import Job
 from scheduling.reports.capacity import capacity_of
 from scheduling.reports.helps import Help, helps_of
 from scheduling.reports.quota_use import tenants_in_use
+from scheduling.services.arrays import submit_array
+from scheduling.services.requests import ArrayRequest, JobRequest
 from scheduling.services.submission import submit_job
 from scheduling.services.trial import Trial, try_job
 from scheduling.web.copying import Pattern, pattern_of
@@ -28,6 +30,7 @@ from topology.web.clusters import chosen_cluster, clusters_of
 UNPROCESSABLE = 422
 FORM, YAML, CURL = VIEWS = "form", "yaml", "curl"
 Done = TypeVar("Done")
+Asked = JobRequest | ArrayRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,9 @@ def new_job(request: HttpRequest) -> HttpResponse:
     trial = None
     if request.method == "POST" and "view" not in request.POST and draft.form.is_valid():
         if "try" in request.POST:
-            trial = _hand_over(draft.form, request, try_job)
-        elif job := _hand_over(draft.form, request, submit_job):
-            messages.success(request, _("Job %(job)s was submitted.") % {"job": job.name})
-            return redirect("job", public_id=job.public_id)
+            trial = _hand_over(draft.form, request, try_job, draft.form.to_request())
+        elif submitted := _submitted(draft.form, request):
+            return submitted
     shown = _shown(request, draft, trial) | {"pattern": pattern, "template": template}
     wrong = draft.form.errors or draft.bad
     return render(request, "scheduling/job_new.html", shown, status=UNPROCESSABLE if wrong else 200)
@@ -128,15 +130,33 @@ def _helps(trial: Trial | None, request: HttpRequest) -> tuple[Help, ...]:
     return helps_of(trial.job, trial.advice, reader=request.user)
 
 
-def _hand_over(form: JobForm, request: HttpRequest, do: Callable[..., Done]) -> Done | None:
-    """What `do` makes of the request, or None after what it refused has gone into the form."""
-    asked = form.to_request()
+def _submitted(form: JobForm, request: HttpRequest) -> HttpResponse | None:
+    """To the page of the job or the array that was made, or None where it was refused."""
+    several = form.to_array()
+    if several is None:
+        job = _hand_over(form, request, submit_job, form.to_request())
+        if job is None:
+            return None
+        messages.success(request, _("Job %(job)s was submitted.") % {"job": job.name})
+        return redirect("job", public_id=job.public_id)
+    array = _hand_over(form, request, submit_array, several)
+    if array is None:
+        return None
+    said = _("%(array)s was submitted, with %(size)d tasks.")
+    messages.success(request, said % {"array": array.name, "size": array.size})
+    return redirect(f"{reverse('job-list')}?array={array.public_id}")
+
+
+def _hand_over(
+    form: JobForm, request: HttpRequest, do: Callable[..., Done], asked: Asked
+) -> Done | None:
+    """What `do` makes of what is asked, or None after what it refused has gone into the form."""
     try:
         return do(
             asked,
             tenant=form.cleaned_data["tenant"],
             by=request.user,
-            at=clock.now(asked.cluster),
+            at=clock.now(form.cleaned_data["cluster"]),
         )
     except Refused as refusal:
         blame(form, refusal, FIELD_OF)

@@ -1,6 +1,7 @@
 from django.urls import include, path
 
 from scheduling.web import (
+    arrays,
     bulk,
     change,
     cluster,
@@ -28,6 +29,7 @@ urlpatterns = [
     path("jobs/<str:public_id>/cancel/", job.job_cancel, name="job-cancel"),
     path("jobs/<str:public_id>/extend/", extending.job_extend, name="job-extend"),
     path("jobs/<str:public_id>/change/", change.job_change, name="job-change"),
+    path("arrays/<str:array_id>/cancel/", arrays.array_cancel, name="array-cancel"),
     path("queue/", queue.queue, name="queue"),
     path("", include("scheduling.web.quota.urls")),
     path("", include("scheduling.web.operators.urls")),

@@ -14,6 +14,7 @@ from django.utils.regex_helper import normalize
 from tests.factories import (
     ApiTokenFactory,
     FlavorFactory,
+    JobArrayFactory,
     JobFactory,
     MembershipFactory,
     NodeFactory,
@@ -39,6 +40,7 @@ THEIRS = {
     "number",
     "username",
     "request_id",
+    "array_id",
     "notification",
     "view",
 }
@@ -109,6 +111,7 @@ def theirs(db):
         "pk": QuotaFactory(tenant=member.tenant, flavor=flavor).pk,
         "number": request.pk,
         "request_id": request.public_id,
+        "array_id": JobArrayFactory(tenant=member.tenant, cluster=flavor.cluster).public_id,
         "username": member.user.username,
         "view": SavedViewFactory(user=member.user).pk,
         "notification": NotificationFactory(user=member.user).pk,
@@ -185,6 +188,7 @@ def test_what_is_anothers_answers_as_what_never_was(stranger, theirs, form):
         "pk": 10**9,
         "number": 10**9,
         "request_id": "Q-1000000000",
+        "array_id": "a-zzzzzz",
         "username": "nobody",
     }
 

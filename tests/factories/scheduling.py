@@ -10,6 +10,7 @@ from scheduling.models import (
     Cycle,
     DeviceHold,
     Job,
+    JobArray,
     JobDependency,
     JobEvent,
     JobFlavor,
@@ -29,6 +30,21 @@ from tests.factories.tenants import TenantFactory, UserFactory
 from tests.factories.topology import ClusterFactory, FlavorFactory, GpuFactory, NodeFactory
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class JobArrayFactory(DjangoModelFactory):
+    """An array that says it has four tasks; its jobs are made by whoever needs them."""
+
+    class Meta:
+        model = JobArray
+
+    public_id = factory.Sequence(lambda n: f"a-{n:06}")
+    tenant = factory.SubFactory(TenantFactory)
+    cluster = factory.SubFactory(ClusterFactory)
+    owner = factory.SubFactory(UserFactory)
+    name = factory.Sequence(lambda n: f"array-{n}")
+    size = 4
+    submitted_at = T0
 
 
 class JobFactory(DjangoModelFactory):

@@ -85,6 +85,7 @@ def test_a_job_is_told_in_full(api, member, cluster):
             }
         ],
         "flavors": ["h100-sxm"],
+        "array": None,
         "walltime_seconds": 3600,
         "external_id": "",
         "submitted_at": "2026-01-01T00:00:00Z",

@@ -103,6 +103,7 @@ def test_a_flat_form_becomes_a_job_of_one_group(api, cluster, asked, sent):
             }
         ],
         "flavors": ["h100-sxm"],
+        "array": None,
         "walltime_seconds": 86400,
         "external_id": "",
         "started_at": None,
