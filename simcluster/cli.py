@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--start-time", help="simulated time at the start, RFC 3339 (default: now)")
     add("--start-seconds", type=float, default=2.0, help="from bound to running (default: 2)")
     add("--run-seconds", type=int, default=60, help="run of pods that do not say (default: 60)")
+    add("--plugin-chooses", action="store_true", help="device plugins heed no wishes of pods")
     add("--state", type=Path, help="keep the state in this file and go on from it")
     return parser
 
@@ -91,7 +92,10 @@ def _announce(given: argparse.Namespace, url: str, *, token: str) -> None:
 def _cluster(given: argparse.Namespace, clock: Clock, *, state: StateFile | None) -> Cluster:
     """A new cluster, or the one of the state file, whose clock goes on from where it was."""
     options = Options(
-        start_seconds=given.start_seconds, run_seconds=given.run_seconds, tainted=given.tainted
+        start_seconds=given.start_seconds,
+        run_seconds=given.run_seconds,
+        tainted=given.tainted,
+        chooses=given.plugin_chooses,
     )
     if state is None:
         return Cluster(clock, options=options)

@@ -5,6 +5,7 @@ starts, as in `5@4`; or a share of it, by number, as in `5#2`.
 """
 
 import json
+import random
 import re
 from collections import Counter
 
@@ -19,6 +20,7 @@ STRATEGY = "nvidia.com/mig.strategy"
 GPUS = "muster.dev/gpus"
 WANTED = "muster.dev/devices"
 GIVEN = "simcluster.muster.dev/devices"
+TOLD = "muster.dev/devices-given"  # by the agent of the pod's node
 _DEVICE = re.compile(r"(\d+)(?:([@#])(\d+))?")
 
 
@@ -83,7 +85,9 @@ def devices_of(node: Obj) -> dict[str, str]:
 class DevicePlugin:
     """Who holds which device, by node; its memory is the annotation that each pod carries."""
 
-    def __init__(self) -> None:
+    def __init__(self, chance: random.Random | None = None) -> None:
+        """chance: what it draws its own choice from; without it, it does as it is told."""
+        self._chance = chance
         self._holders: dict[str, dict[str, str]] = {}
 
     def adopt(self, pod: Obj) -> None:
@@ -99,9 +103,11 @@ class DevicePlugin:
     def choose(self, pod: Obj, node: Obj) -> list[str] | None:
         """Free healthy devices for a pod: those it names if it can have them, else the lowest.
 
-        None when too few are free.
+        One that chooses by itself asks for no names. None when too few are free.
         """
         wanted, free = devices_wanted(pod), self.free(node)
+        if self._chance is not None:
+            return _drawn(wanted, free, self._chance)
         named = set(parse_devices(annotations_of(pod).get(WANTED, "")))
         if named <= free.keys() and Counter(free[device] for device in named) == wanted:
             return [device for device in free if device in named]
@@ -121,3 +127,13 @@ class DevicePlugin:
         """The resource of each healthy device that nobody holds, in the order of their GPUs."""
         held = self._holders.get(node["metadata"]["name"], {})
         return {device: kind for device, kind in devices_of(node).items() if device not in held}
+
+
+def _drawn(wanted: Counter[str], free: dict[str, str], chance: random.Random) -> list[str] | None:
+    chosen: set[str] = set()
+    for resource, count in wanted.items():
+        own = [device for device, kind in free.items() if kind == resource]
+        if len(own) < count:
+            return None
+        chosen.update(chance.sample(own, count))
+    return [device for device in free if device in chosen]

@@ -1,10 +1,11 @@
 """The kubelets of all nodes: they start pods, let them run their time, end them, and stop them."""
 
+import random
 from functools import partial
 
 from simcluster import checkpoints, removal, runs
 from simcluster.clock import rfc3339, seconds_of
-from simcluster.devices import GIVEN, DevicePlugin, devices_wanted, is_device
+from simcluster.devices import GIVEN, TOLD, DevicePlugin, devices_wanted, is_device
 from simcluster.objects import (
     Obj,
     Stored,
@@ -40,7 +41,10 @@ class Kubelets:
     def __init__(self, world: World, scheduler: Scheduler) -> None:
         self._world = world
         self._scheduler = scheduler
-        self._plugin = DevicePlugin()
+        options = world.options
+        # Names and uids are drawn elsewhere, lest they change with who chooses.
+        chance = random.Random(options.seed or None) if options.chooses else None  # noqa: S311 - no secret
+        self._plugin = DevicePlugin(chance)
         self._look: dict[str, None] = {}
         self._known: set[str] = set()  # pods that have been admitted, or taken over at a restart
         self._stopping: dict[str, float] = {}
@@ -123,7 +127,7 @@ class Kubelets:
         def accept(new: Obj) -> None:
             if devices:
                 notes = new["metadata"].setdefault("annotations", {})
-                notes[GIVEN] = ",".join(devices)
+                notes[GIVEN] = notes[TOLD] = ",".join(devices)
             new["status"] = waiting_status(new, at=at, host=host)
 
         self._world.store.change(PODS, pod, accept)

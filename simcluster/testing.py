@@ -12,7 +12,7 @@ from pathlib import Path
 
 from simcluster.clock import Clock, seconds_of
 from simcluster.cluster import Cluster
-from simcluster.fleet import parse_nodes
+from simcluster.fleet import NodeSpec, parse_nodes
 from simcluster.http import App
 from simcluster.kubeconfig import write_kubeconfig
 from simcluster.objects import Obj
@@ -63,7 +63,7 @@ class RunningCluster:
 
 @contextmanager
 def running_cluster(
-    nodes: str = "2xH100-SXM:8",
+    nodes: str | list[NodeSpec] = "2xH100-SXM:8",
     *,
     speed: float = 1.0,
     frozen: bool = False,
@@ -72,7 +72,7 @@ def running_cluster(
 ) -> Iterator[RunningCluster]:
     """A cluster on a free port of loopback; its clock starts at `start`, RFC 3339."""
     cluster = Cluster(Clock(seconds_of(start), speed=speed, frozen=frozen), options=options)
-    cluster.found(parse_nodes(nodes))
+    cluster.found(parse_nodes(nodes) if isinstance(nodes, str) else nodes)
     listener = listen("127.0.0.1", 0)
     server = Server(App(cluster, token=TOKEN))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

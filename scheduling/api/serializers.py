@@ -5,7 +5,8 @@ from rest_framework import serializers
 
 from portal.core.api.queries import StrictSerializer
 from scheduling.engine.advice import Effect
-from scheduling.models import Job, JobArray, JobDependency, JobEvent, JobGroup
+from scheduling.models import Job, JobArray, JobDependency, JobEvent, JobGroup, Member
+from scheduling.reports.devices_given import member_devices
 from scheduling.reports.estimates import Record, Start
 from scheduling.reports.explanation import Explanation, reasoning
 from scheduling.reports.helps import Help
@@ -232,6 +233,56 @@ class JobSerializer(JobRowSerializer):
             "annotations",
         )
         read_only_fields = fields
+
+
+class MemberSerializer(serializers.ModelSerializer[Member]):
+    """A member of a job's present attempt: the devices planned for it, and those it was given."""
+
+    group = serializers.CharField(source="group.name", read_only=True)
+    node = serializers.CharField(source="placement.node.name", read_only=True)
+    planned = serializers.SerializerMethodField(
+        help_text="Of its node: GPU 5, the MIG slice of it that starts at 4 as 5@4, a share as 5#2."
+    )
+    given = serializers.SerializerMethodField(
+        help_text="In the same words; null while the cluster does not say."
+    )
+    differs = serializers.SerializerMethodField(help_text="Whether it was given others.")
+    planned_islands = serializers.SerializerMethodField(
+        help_text="Groups of GPUs joined by NVLink that the planned ones lie in."
+    )
+    given_islands = serializers.SerializerMethodField(
+        help_text="And those given; null while the cluster does not say."
+    )
+
+    class Meta:
+        model = Member
+        fields = (
+            "group",
+            "rank",
+            "phase",
+            "node",
+            "planned",
+            "given",
+            "differs",
+            "planned_islands",
+            "given_islands",
+        )
+        read_only_fields = fields
+
+    def get_planned(self, member: Member) -> list[str]:
+        return list(member_devices(member).planned)
+
+    def get_given(self, member: Member) -> list[str] | None:
+        return list(member_devices(member).given) or None
+
+    def get_differs(self, member: Member) -> bool:
+        return member_devices(member).differ
+
+    def get_planned_islands(self, member: Member) -> int:
+        return member_devices(member).planned_islands
+
+    def get_given_islands(self, member: Member) -> int | None:
+        return member_devices(member).given_islands or None
 
 
 class HoldSerializer(StrictSerializer):

@@ -19,9 +19,11 @@ from scheduling.api.serializers import (
     JobEventSerializer,
     JobRowSerializer,
     JobSerializer,
+    MemberSerializer,
 )
 from scheduling.api.submission import SubmitJobSerializer
 from scheduling.models import Job, JobEvent
+from scheduling.reports.devices_given import placed_members
 from scheduling.reports.estimates import estimate_of
 from scheduling.reports.explanation import Known, explained
 from scheduling.reports.search import JobSearch, jobs_seen_by
@@ -64,8 +66,14 @@ class JobDoor(Listing, Reading):
         "list": JobRowSerializer,
         "events": JobEventSerializer,
         "explanation": ExplanationSerializer,
+        "members": MemberSerializer,
     }
-    query_kinds = {"list": JobQuery, "events": ListQuery, "explanation": OneQuery}
+    query_kinds = {
+        "list": JobQuery,
+        "events": ListQuery,
+        "explanation": OneQuery,
+        "members": ListQuery,
+    }
     default_order = "-submitted_at"
     lookup_field = "public_id"
     lookup_value_regex = "j-[0-9a-z]{1,10}"
@@ -137,6 +145,12 @@ class JobDoor(Listing, Reading):
         """What happened to the job, oldest first."""
         events = JobEvent.objects.filter(job=self.thing).select_related("actor")
         return self.page_of(events, order="id")
+
+    @extend_schema(responses=MemberSerializer(many=True))
+    @action(detail=True)
+    def members(self, request: Request, **kwargs: Any) -> Response:
+        """The members of the present attempt: where each is, on which devices, and as planned."""
+        return self.page_of(placed_members(self.thing), order="id")
 
     @extend_schema(responses=ExplanationSerializer)
     @action(detail=True)

@@ -22,6 +22,7 @@ class Member(models.Model):
     pod_name = models.CharField(max_length=253, blank=True)
     pod_uid = models.CharField(max_length=64, blank=True)
     node_seen = models.CharField(max_length=253, blank=True)  # where the cluster says it is
+    devices_seen = models.JSONField(default=list, blank=True)  # labels of those it was given
     bound_at = models.DateTimeField(null=True, blank=True)  # cluster clock; pod on its node
     started_at = models.DateTimeField(null=True, blank=True)  # cluster clock; container start
     ended_at = models.DateTimeField(null=True, blank=True)  # cluster clock; container end

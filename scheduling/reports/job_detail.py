@@ -2,7 +2,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import prefetch_related_objects
+
 from scheduling.models import Job, JobEvent, Member, Placement
+from scheduling.reports.devices_given import (
+    DevicesGiven,
+    MemberDevices,
+    devices_given,
+    member_devices,
+)
 from scheduling.reports.preemptions import preemption_texts
 from scheduling.states import JobState
 from topology.models import Gpu
@@ -15,13 +23,14 @@ class MemberRow:
     """A member of the present attempt, with the devices it holds or held.
 
     gpus: whole ones. parts: slices and shares, as 5@4 for that of GPU 5 that starts at 4, and 5#2
-    for its share 2.
+    for its share 2. devices: beside what its node gave it.
     """
 
     member: Member
     node: str
     gpus: tuple[Gpu, ...]
     parts: tuple[str, ...]
+    devices: MemberDevices
     ran_seconds: float | None
 
 
@@ -49,13 +58,14 @@ class JobDetail:
     since: datetime
     members: tuple[MemberRow, ...]
     member_count: int
+    devices: DevicesGiven  # of those that are shown
     events: tuple[JobEvent, ...]
     times: JobTimes
     stops: tuple[str, ...]  # sentences: how it made room, or others for it
 
 
 def job_detail(job: Job, *, at: datetime) -> JobDetail:
-    """Everything below the head of a job's page. Eight queries. at: cluster clock."""
+    """Everything below the head of a job's page. Nine queries. at: cluster clock."""
     members = list(
         job.members.select_related("placement__node", "group")
         .prefetch_related("devices__gpu", "devices__instance")
@@ -64,9 +74,13 @@ def job_detail(job: Job, *, at: datetime) -> JobDetail:
     events = tuple(job.events.select_related("actor").order_by("pk"))
     placed = job.state != JobState.QUEUED
     present = [member for member in members if placed and member.attempt == job.attempt]
+    shown = present[:MOST_MEMBERS_SHOWN]
+    prefetch_related_objects(shown, "placement__node__gpus")
+    rows = tuple(_row(member, at) for member in shown)
     return JobDetail(
         since=events[-1].at if events else job.submitted_at,
-        members=tuple(_row(member, at) for member in present[:MOST_MEMBERS_SHOWN]),
+        members=rows,
+        devices=devices_given([row.devices for row in rows]),
         member_count=len(present),
         events=events,
         times=_times(job, members, present, at=at),
@@ -81,6 +95,7 @@ def _row(member: Member, at: datetime) -> MemberRow:
         node=member.placement.node.name,
         gpus=tuple(device.gpu for device in devices if device.is_whole),
         parts=tuple(device.label for device in devices if not device.is_whole),
+        devices=member_devices(member),
         ran_seconds=_ran(member, at),
     )
 

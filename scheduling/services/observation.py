@@ -131,6 +131,7 @@ def _write_member(member: Member, seen: MemberSeen) -> None:
         member.phase = seen.phase
     member.pod_name, member.pod_uid = seen.pod_name, seen.pod_uid
     member.node_seen = seen.node or member.node_seen
+    member.devices_seen = list(seen.devices) or member.devices_seen
     member.bound_at = seen.bound_at or member.bound_at
     member.started_at = seen.started_at or member.started_at
     member.ended_at = seen.ended_at or member.ended_at

@@ -1,6 +1,6 @@
 """Sentences about jobs and GPUs for templates: `{% load jobs %}`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 
@@ -82,8 +82,20 @@ def word(words: Mapping[str, str], code: str) -> str:
 @register.filter
 def gpu_ranges(gpus: Sequence[Gpu]) -> str:
     """The indexes of a node's GPUs, runs of them shortened: "0–3, 6"."""
+    return _ranges(gpu.index for gpu in gpus)
+
+
+@register.filter
+def label_ranges(labels: Sequence[str]) -> str:
+    """Devices by their labels: whole GPUs as `gpu_ranges` has them, then their parts."""
+    whole = [int(label) for label in labels if label.isdecimal()]
+    parts = [label for label in labels if not label.isdecimal()]
+    return ", ".join([*([_ranges(whole)] if whole else []), *parts])
+
+
+def _ranges(numbers: Iterable[int]) -> str:
     # In a run the index and the place grow together, so their difference stays.
-    indexes = sorted(gpu.index for gpu in gpus)
+    indexes = sorted(numbers)
     runs = groupby(enumerate(indexes), key=lambda pair: pair[1] - pair[0])
     texts = [_run_text([index for _place, index in run]) for _difference, run in runs]
     return ", ".join(texts) or "–"

@@ -486,3 +486,15 @@ def test_a_job_that_is_not_ours_is_passed_over():
 )
 def test_what_a_clusters_clock_shows(answer, expected):
     assert parse.clock_seen(answer, wall=T0) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "devices"),
+    [("0,1", ("0", "1")), (" 5@4 , 5#2", ("5@4", "5#2")), ("GPU five", ()), ("0,,1", ()), ("", ())],
+)
+def test_devices_that_a_member_was_given_are_read_or_left(said, devices):
+    rank = {"batch.kubernetes.io/job-completion-index": "0", "muster.dev/attempt": "1"}
+    notes = {"muster.dev/devices-given": said, **rank}
+    meta = {"name": "a", "uid": "u", "labels": {"muster.dev/job": "j-1"}, "annotations": notes}
+
+    assert parse.member_seen({"metadata": meta, "spec": {}}).devices == devices

@@ -105,10 +105,10 @@ class Stage:
 
 
 @contextmanager
-def a_stage(nodes, *, folder, sent):
+def a_stage(nodes, *, folder, sent, options=None):
     """A stage whose nodes are known; time stands still on it."""
     cache.clear()
-    with running_cluster(nodes, frozen=True) as sim:
+    with running_cluster(nodes, frozen=True, options=options) as sim:
         path = str(sim.write_kubeconfig(folder / "kubeconfig"))
         cluster = ClusterFactory(kubeconfig_path=path, is_simulated=True)
         gateway = connect(path)

@@ -6,6 +6,7 @@ JOB = "muster.dev/job"
 GROUP = "muster.dev/group"
 ATTEMPT = "muster.dev/attempt"
 DEVICES = "muster.dev/devices"
+DEVICES_GIVEN = "muster.dev/devices-given"  # in the same words; written by the node's side
 GPUS = "muster.dev/gpus"
 LINKS = "muster.dev/links"
 DRIVER = "muster.dev/gpu-driver"

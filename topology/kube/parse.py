@@ -29,6 +29,7 @@ _MESSAGE_LENGTH = 300
 _SHARING = {"time-slicing": "time_slicing", "mps": "mps"}
 # What GPU feature discovery adds to a product: it is the same board, and the same flavor.
 _ADDED = re.compile(r"(-SHARED|-MIG-.*)+$")
+_DEVICE = re.compile(r"[0-9]{1,4}([@#][0-9]{1,4})?")
 _FEWEST_REPLICAS, _MOST_REPLICAS = 2, 1_000
 
 
@@ -198,9 +199,16 @@ def member_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | None:
         stopping=bool(meta.get("deletionTimestamp")),
         stop_by=instant(meta.get("deletionTimestamp")),
         foreign_gates=tuple(gate for gate in gates if gate != names.GATE),
+        devices=_devices(notes.get(names.DEVICES_GIVEN, "")),
         by_hand=not any(_is_job(owner) for owner in meta.get("ownerReferences") or []),
         use=use_of(obj, gone=gone),
     )
+
+
+def _devices(said: str) -> tuple[str, ...]:
+    """Those of a comma separated list; none of a text that is no such list."""
+    devices = tuple(part.strip() for part in said.split(",")) if said else ()
+    return devices if all(_DEVICE.fullmatch(device) for device in devices) else ()
 
 
 def labelled_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | StraySeen:

@@ -128,6 +128,7 @@ class MemberSeen:
     checkpoint_at: when its last complete checkpoint was taken, as far as it says.
     stopping: told to end, still there; it should be gone at `stop_by`.
     foreign_gates: gates of others that hold it, which we leave alone.
+    devices: what it was given, in the words of MemberRelease.devices; none if nobody says.
     by_hand: it bears our labels, and no Job of a gang has made it.
     use: what it takes of its node; None while it takes nothing.
     """
@@ -151,6 +152,7 @@ class MemberSeen:
     stopping: bool = False
     stop_by: datetime | None = None
     foreign_gates: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     by_hand: bool = False
     use: Use | None = None
 
