@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods
 
 from portal.core import clock
 from portal.core.errors import Refused
-from portal.core.web import blame, signed_in
+from portal.core.web import blame, is_fragment, signed_in
 from scheduling.models import Job
 from scheduling.reports.capacity import capacity_of
 from scheduling.reports.helps import Help, helps_of
@@ -24,6 +24,7 @@ from scheduling.web.copying import Pattern, pattern_of
 from scheduling.web.forms import FIELD_OF, JobForm, job_form
 from scheduling.web.job import visible_job
 from scheduling.web.job_text import BadText, curl_of, values_of, yaml_of
+from scheduling.web.memory import calculator, taken_over
 from scheduling.web.templates import TEMPLATES, Template
 from topology.web.clusters import chosen_cluster, clusters_of
 
@@ -48,20 +49,29 @@ class Draft:
 def new_job(request: HttpRequest) -> HttpResponse:
     """The form of a new job, or of a copy of `?from=`, or of `?template=`; or the same as text.
 
-    What is wrong is said beside its fields. Who looks at it another way is told nothing yet.
+    What is wrong is said beside its fields. Who looks at it another way, or takes a device over
+    from the memory calculator, is told nothing yet. Asked by htmx: the calculator and its answer.
     """
     pattern, template = _pattern(request), TEMPLATES.get(request.GET.get("template", ""))
     proposed = pattern.initial if pattern else template.initial if template else None
     draft = _draft(request, proposed)
     trial = None
-    if request.method == "POST" and "view" not in request.POST and draft.form.is_valid():
+    if is_fragment(request):
+        shown = calculator(request, draft.form)
+        return render(request, "scheduling/partials/_memory_answer.html", shown)
+    if request.method == "POST" and not _is_looking(request) and draft.form.is_valid():
         if "try" in request.POST:
             trial = _hand_over(draft.form, request, try_job, draft.form.to_request())
         elif submitted := _submitted(draft.form, request):
             return submitted
     shown = _shown(request, draft, trial) | {"pattern": pattern, "template": template}
+    shown |= calculator(request, draft.form)
     wrong = draft.form.errors or draft.bad
     return render(request, "scheduling/job_new.html", shown, status=UNPROCESSABLE if wrong else 200)
+
+
+def _is_looking(request: HttpRequest) -> bool:
+    return "view" in request.POST or "use" in request.POST
 
 
 def _draft(request: HttpRequest, proposed: dict[str, Any] | None) -> Draft:
@@ -70,17 +80,21 @@ def _draft(request: HttpRequest, proposed: dict[str, Any] | None) -> Draft:
     sent = request.POST if request.method == "POST" else {}
     view = sent.get("view", YAML if "yaml" in sent else FORM)
     view = view if view in VIEWS else FORM
+    looking, taken = _is_looking(request), taken_over(sent)
+    if taken:
+        view = FORM
+        messages.success(request, _("The form asks for that device now."))
     if "yaml" not in sent:
         form = job_form(request, clusters, proposed)
-        return Draft(form if "view" not in sent else _unasked(form, sent.dict(), request), view)
+        return Draft(_unasked(form, sent.dict() | taken, request) if looking else form, view)
     text = sent["yaml"].replace("\r\n", "\n")
     blank = JobForm(reader=request.user, clusters=clusters)
     try:
         values = {**values_of(text, blank), "once": sent.get("once", "")}
     except BadText as wrong:
         return Draft(blank, YAML, text, str(wrong))
-    if "view" in sent:
-        return Draft(_unasked(blank, values, request), view)
+    if looking:
+        return Draft(_unasked(blank, values | taken, request), view)
     given = {"cluster": clusters[0].slug if len(clusters) == 1 else ""} | values
     return Draft(JobForm(given, reader=request.user, clusters=clusters), YAML, text)
 

@@ -28,6 +28,11 @@ VIEWS = [
 ]
 LOOKED_INTO = ["llama-70b-pretrain", "moe-128-experts", "tokenizer-sweep", "rlhf-reward-model"]
 LOOKED_AT = ["submitted", "in_review", "active"]  # requests that operators do something with
+CALCULATED = (
+    "memory-task=training&memory-model=llama-3.1-8b&memory-precision=bf16&memory-gpus=8"
+    "&memory-tensor=1&memory-pipeline=1&memory-batch=1&memory-sequence=4096"
+    "&memory-optimiser=adam&memory-zero=3&memory-checkpointing=full"
+)
 MISSING = "the server responded with a status of 404"  # of the page that is asked for in vain
 
 
@@ -44,6 +49,7 @@ def pages_of(scene):
         ("newcomer", "/jobs/"),
         ("omar", "/jobs/new/"),
         ("omar", "/jobs/new/?template=pytorch-ddp"),
+        ("omar", f"/jobs/new/?{CALCULATED}"),
         *(("mei", f"/jobs/{scene.jobs[name].public_id}/") for name in LOOKED_INTO),
         ("omar", f"/jobs/{running}/cancel/"),
         ("omar", f"/jobs/{running}/extend/"),

@@ -54,6 +54,14 @@ def gib(mib: int | None) -> str:
 
 
 @register.filter
+def gib_fine(mib: int) -> str:
+    """Memory from MiB to a tenth below 100 GiB: "16.6 GiB"."""
+    size = mib / MIB_PER_GIB
+    places = 0 if size >= ROUND_FROM else 1
+    return _("%(gib)s GiB") % {"gib": number_format(round(size, places), places)}
+
+
+@register.filter
 def cores(milli: int | None) -> str:
     """Processor cores from thousandths: "96 cores"."""
     if milli is None:
