@@ -57,7 +57,7 @@ ACTIONS: dict[str, tuple[Promise, Promise, Act]] = {
 @signed_in
 def act_on_jobs(request: HttpRequest) -> HttpResponse:
     """Does one thing to each of the chosen jobs; what ends jobs is asked about first."""
-    named = request.POST.getlist("job")[:MOST]
+    named = [name for name in request.POST.getlist("job")[:MOST] if "\0" not in name]
     action = request.POST.get("action", "")
     jobs = list(
         Job.objects.visible_to(request.user)

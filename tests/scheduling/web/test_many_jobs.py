@@ -110,3 +110,9 @@ def test_the_list_is_a_file_with_the_same_filter(as_omar, scene):
         ("moe-128-experts", "queued"),
     ]
     assert response["Content-Disposition"] == 'attachment; filename="jobs.csv"'
+
+
+def test_a_name_that_no_job_can_have_chooses_none(as_omar, scene):
+    response = as_omar.post("/jobs/act/", {"action": "hold", "job": ["\0"]})
+
+    assert response.status_code == 422
