@@ -5,13 +5,14 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import yaml
 from django.forms import ModelChoiceField
 from django.utils.translation import gettext as _
 
 from scheduling.reports.spec import as_yaml
 from scheduling.services.feeding import RUN_SECONDS
 from scheduling.web.forms import HOUR, SHARE, JobForm
+from topology.layouts.documents import read_document
+from topology.layouts.faults import RefusedError
 
 LONGEST = 64_000  # characters
 Words = dict[str, Any]
@@ -24,7 +25,7 @@ class BadText(ValueError):
 def spec_of_form(form: JobForm) -> Words:
     """What the form says, named as the API names it; what makes no sense yet is left out."""
     said = {name: form[name].value() for name in form.fields}
-    walltime = _number(said["max_hours"], float)
+    walltime = _number(said["max_hours"], _seconds)
     found = {
         "tenant": said["tenant"],
         "cluster": said["cluster"],
@@ -33,7 +34,7 @@ def spec_of_form(form: JobForm) -> Words:
         **_devices(_number(said["gpus_per_member"], int), said.get("device")),
         **_times(_number(said["tasks"], int), _number(said["at_once"], int)),
         "gpu": _model(form, said["flavor"]),
-        "walltime_seconds": walltime and round(walltime * HOUR),
+        "walltime_seconds": walltime,
         "priority": _named(form.fields["priority"], said["priority"]),
         "image": said["image"],
         "command": _command(said["command"]),
@@ -83,12 +84,11 @@ def _parsed(text: str) -> Words:
     if len(text) > LONGEST:
         raise BadText(_("This is too long for a job."))
     try:
-        said = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        raise BadText(_("This is no YAML: look at line %(line)d.") % {"line": line}) from error
-    if not isinstance(said, dict) or not all(isinstance(name, str) for name in said):
+        said = read_document(text)
+    except RefusedError as error:
+        where = error.problem.values
+        raise BadText(_("This is no YAML: look at line %(line)d.") % where) from error
+    if not isinstance(said, dict):
         raise BadText(_("Write names and values, as in name: train."))
     return said
 
@@ -199,8 +199,12 @@ _READERS: dict[str, Callable[[Any, JobForm], Words]] = {
 def _number(said: Any, kind: Callable[[Any], Any]) -> Any:
     try:
         return kind(said)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _seconds(hours: Any) -> int:
+    return round(float(hours) * HOUR)
 
 
 def _named(field: ModelChoiceField, said: Any) -> str | None:

@@ -1,5 +1,6 @@
 """Reads YAML as strictly as a file deserves that cuts up somebody's node, and writes it plainly."""
 
+import re
 from collections.abc import Hashable, Mapping
 from typing import Any, Final, cast
 
@@ -8,19 +9,30 @@ import yaml
 from topology.layouts.faults import Fault, Problem, RefusedError
 
 _LONGEST: Final = 1 << 20  # a ConfigMap holds no more
+_MOST_BITS: Final = 63
+_UNKEPT: Final = re.compile("[\0\ud800-\udfff]")  # NUL, and halves of characters
 
 
 class _StrictLoader(yaml.SafeLoader):
     """Refuses aliases, and a key that stands twice, where YAML loaders keep the last one.
 
+    Aliases make a text of a page a thing of gigabytes; tags make PyYAML fail in ways of its own.
     Keys are texts as they are written: a configuration named off is not named False.
     """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = cast("Any", self).peek_event().start_mark
-            raise yaml.MarkedYAMLError(problem="aliases are not read", problem_mark=mark)
+        event = cast("Any", self).peek_event()
+        problem = _unread(event)
+        if problem:
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
         return super().compose_node(parent, index)
+
+    def construct_whole(self, node: yaml.ScalarNode) -> int:
+        number: int = self.construct_yaml_int(node)
+        if number.bit_length() > _MOST_BITS:
+            problem = "the number is too large"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        return number
 
     def construct_mapping(
         self,
@@ -38,6 +50,20 @@ class _StrictLoader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             found[key.value] = self.construct_object(value, deep=True)
         return found
+
+
+_StrictLoader.add_constructor("tag:yaml.org,2002:int", _StrictLoader.construct_whole)
+
+
+def _unread(event: Any) -> str:
+    """Why what begins with `event` is not read; empty if it is."""
+    if isinstance(event, yaml.AliasEvent):
+        return "aliases are not read"
+    if getattr(event, "tag", None) is not None:
+        return "tags are not read"
+    if isinstance(event, yaml.ScalarEvent) and _UNKEPT.search(event.value):
+        return "a character that no text can have"
+    return ""
 
 
 def read_document(text: str) -> Any:

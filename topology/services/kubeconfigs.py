@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
 from django.conf import settings
 from django.utils.translation import gettext as _
 
 from portal.core.errors import Refused
+from topology.layouts.documents import read_document
+from topology.layouts.faults import RefusedError
 
 MOST_CHARACTERS = 64 * 1024
 FIELD = "kubeconfig"
@@ -61,8 +62,8 @@ def cut_down(text: str) -> dict[str, Any]:
     if len(text) > MOST_CHARACTERS:
         raise _refused(_("A kubeconfig has %d characters at most.") % MOST_CHARACTERS)
     try:
-        said = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        said = read_document(text)
+    except RefusedError as error:
         raise _refused(_("This is no YAML. Paste the whole file, with its spaces.")) from error
     if not isinstance(said, dict):
         raise _refused(_("This is no kubeconfig: it has no clusters and users."))

@@ -24,6 +24,17 @@ environment: {A: 1}
 """
 
 
+NO_YAML = "This is no YAML: look at line 1."
+# A page of text that is as large as all disks as soon as anybody writes it out.
+BOMB = (
+    "[&a [x,x], &b [*a,*a], "
+    + ", ".join(
+        f"&{chr(own)} [*{chr(own - 1)},*{chr(own - 1)}]" for own in range(ord("c"), ord("z"))
+    )
+    + "]"
+)
+
+
 def seen(client, **sent):
     return client.post("/jobs/new/", sent).context
 
@@ -96,7 +107,7 @@ def test_a_job_is_tried_as_yaml(as_omar, scene):
     [
         ("a: [", "This is no YAML: look at line 1."),
         ("just words", "Write names and values, as in name: train."),
-        ("1: 2", "Write names and values, as in name: train."),
+        ("1: 2", "The form has no field for: 1. Submit this by the API instead."),
         ("members: [1]", "This says nothing that is understood: members."),
         ("command: 3", "This says nothing that is understood: command."),
         ("environment: [A]", "This says nothing that is understood: environment."),
@@ -109,7 +120,17 @@ def test_a_job_is_tried_as_yaml(as_omar, scene):
             "The form has no field for: priorityClassName. Submit this by the API instead.",
         ),
         ("name: " + "x" * 64_000, "This is too long for a job."),
-        ("a: &a [*a]", "The form has no field for: a. Submit this by the API instead."),
+        ("a: &a [*a]", NO_YAML),
+        (f"command: [{BOMB}]", NO_YAML),
+        (f"shares_per_member: {BOMB}", NO_YAML),
+        ("members: 0x" + "f" * 5000, NO_YAML),
+        ("walltime_seconds: 0x" + "f" * 500, NO_YAML),
+        ('gpu: {model: "a\\0"}', NO_YAML),
+        ('priority: "a\\0"', NO_YAML),
+        ('name: "\\ud800"', NO_YAML),
+        ("name: !!bool x", NO_YAML),
+        ("name: !!int ''", NO_YAML),
+        ("name: !!timestamp x", NO_YAML),
     ],
 )
 def test_text_that_is_no_job_is_refused_and_stays_to_be_mended(as_omar, scene, text, says):
@@ -117,6 +138,26 @@ def test_text_that_is_no_job_is_refused_and_stays_to_be_mended(as_omar, scene, t
 
     assert (response.status_code, response.context["bad"]) == (422, says)
     assert response.context["yaml"] == text
+
+
+@pytest.mark.parametrize("hours", ["1e308", "nan", "inf", "soon"])
+def test_hours_that_are_no_number_are_left_out_of_the_text(as_omar, scene, hours):
+    found = yaml.safe_load(
+        seen(as_omar, **filled_in(scene) | {"max_hours": hours}, view="yaml")["yaml"]
+    )
+
+    assert "walltime_seconds" not in found
+
+
+@pytest.mark.parametrize("hours", [".inf", ".nan", "1.0e+308"])
+def test_endless_hours_are_refused_by_the_form(as_omar, scene, hours):
+    text = TEXT.replace("5400", hours)
+
+    looked_at = as_omar.post("/jobs/new/", {"yaml": text, "once": "1", "view": "form"})
+    response = as_omar.post("/jobs/new/", {"yaml": text, "once": "1"})
+
+    assert (looked_at.status_code, response.status_code) == (200, 422)
+    assert "max_hours" in response.context["form"].errors
 
 
 def test_what_a_rule_refuses_is_said_above_the_text(as_omar, scene):
