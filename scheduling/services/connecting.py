@@ -18,12 +18,13 @@ from django.utils.translation import ngettext
 
 from portal.core import audit
 from portal.core.errors import ClusterAway, Refused
+from portal.core.locks import hold_name
 from scheduling.models import Job
 from scheduling.states import FINAL
 from tenants.access import require_operator
 from tenants.models import AdoptedNamespace, User
 from topology.kube.live import knock
-from topology.models import Cluster, ClusterCheck
+from topology.models import Cluster, ClusterCheck, NodeChange
 from topology.services import kubeconfigs
 from topology.services.check import ask_for_check, findings, note_check
 from topology.services.cycle_request import ask_for_cycle
@@ -57,6 +58,10 @@ def connect_cluster(wish: ClusterWish, *, by: User, at: datetime) -> Cluster:
     with _way_in(wish) as path:
         found = _found_at(path, field=_FIELDS[wish.way]) if _can_knock(wish) else None
         with transaction.atomic():
+            hold_name(
+                f"cluster {wish.slug}"
+            )  # another may have taken it while the cluster answered
+            _check_names(wish)
             cluster = Cluster.objects.create(
                 slug=wish.slug,
                 name=wish.name,
@@ -115,8 +120,8 @@ def manage_cluster(cluster: Cluster, *, by: User) -> None:
 
 @transaction.atomic
 def only_look_at(cluster: Cluster, *, by: User) -> None:
-    """Write nothing to the cluster any more. Raises NotAllowed, Refused while it has jobs
-    or namespaces that were taken over.
+    """Write nothing to the cluster any more. Raises NotAllowed, Refused while it has jobs,
+    namespaces that were taken over, or nodes that a rollout has in hand.
     """
     require_operator(by)
     row = Cluster.objects.select_for_update().get(pk=cluster.pk)
@@ -135,6 +140,8 @@ def only_look_at(cluster: Cluster, *, by: User) -> None:
     if taken:
         listed = ", ".join(sorted(name for (name,) in taken))
         raise Refused(_("Give these namespaces back first: %s") % listed)
+    if NodeChange.objects.filter(rollout__cluster=row, is_claimed=True).exists():
+        raise Refused(_("A rollout has nodes in hand: let it end or revert it first."))
     row.is_writable = False
     row.save(update_fields=["is_writable"])
     audit.record("only_look_at", row, by=by, before={"access": "manage"}, after={"access": "look"})

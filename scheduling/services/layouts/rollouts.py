@@ -1,6 +1,7 @@
 """What operators do with rollouts: begin one, stop it, go on, take it back."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,7 +15,7 @@ from scheduling.services.layouts.moves import move_rollout
 from tenants.access import require_operator
 from tenants.models import User
 from topology.layouts.wish import wish_problems
-from topology.models import LayoutVersion, Node, NodeChange, Rollout, RolloutEvent
+from topology.models import Cluster, LayoutVersion, Node, NodeChange, Rollout, RolloutEvent
 from topology.services.layouts import board_of, wish_of
 from topology.states import RolloutState, Step
 
@@ -41,8 +42,10 @@ def begin_rollout(request: RolloutRequest, *, by: User, at: datetime) -> Rollout
     another open rollout has in hand.
     """
     require_operator(by)
-    check_request(request)
     layout = request.version.layout
+    # Locked, so that nobody lets the cluster only be looked at between this look and the rollout.
+    layout.cluster = Cluster.objects.select_for_update(no_key=True).get(pk=layout.cluster_id)
+    check_request(request)
     rollout = Rollout.objects.create(
         cluster=layout.cluster,
         version=request.version,
@@ -53,10 +56,11 @@ def begin_rollout(request: RolloutRequest, *, by: User, at: datetime) -> Rollout
         begun_at=at,
     )
     nodes = sorted(request.nodes, key=lambda node: node.name)
-    _claim(
-        NodeChange(rollout=rollout, node=node, wave=number // request.wave + 1, since=at)
-        for number, node in enumerate(nodes)
-    )
+    with _claiming():
+        NodeChange.objects.bulk_create(
+            NodeChange(rollout=rollout, node=node, wave=number // request.wave + 1, since=at)
+            for number, node in enumerate(nodes)
+        )
     RolloutEvent.objects.create(rollout=rollout, became=rollout.state, actor=by, at=at)
     names = [node.name for node in nodes]
     audit.record("begin_rollout", rollout, by=by, after={"layout": layout.slug, "nodes": names})
@@ -72,8 +76,8 @@ def check_request(request: RolloutRequest) -> None:
     if not 1 <= len(request.nodes) <= MOST_NODES:
         raise Refused(_("Choose at least one node."), field="nodes")
     for number, field in ((request.wave, "wave"), (request.max_unavailable, "max_unavailable")):
-        if number < 1:
-            raise Refused(_("At least one node at a time."), field=field)
+        if not 1 <= number <= MOST_NODES:
+            raise Refused(_("Between 1 and %d nodes at a time.") % MOST_NODES, field=field)
     if request.node_limit_seconds < 1:
         raise Refused(_("Give each node some time."), field="node_limit_seconds")
     wrong = [node.name for node in request.nodes if not fits(node, request.version)]
@@ -101,10 +105,12 @@ def fits(node: Node, version: LayoutVersion) -> bool:
     )
 
 
-def _claim(changes: Collection[NodeChange]) -> None:
+@contextmanager
+def _claiming() -> Iterator[None]:
+    """Raise Conflict for a node that another open rollout has in hand."""
     try:
         with transaction.atomic():
-            NodeChange.objects.bulk_create(changes)
+            yield
     except IntegrityError as error:
         if "node_in_one_open_rollout" not in str(error):
             raise
@@ -142,7 +148,8 @@ def revert_rollout(rollout: Rollout, *, by: User, at: datetime) -> None:
     if later.exists():
         raise Conflict(_("A later rollout changed one of these nodes; revert that one first."))
     rollout.changes.filter(step=Step.FAILED).update(is_backward=False)
-    rollout.changes.update(is_claimed=True)
+    with _claiming():
+        rollout.changes.update(is_claimed=True)
     _moved(rollout, RolloutState.REVERTING, "revert_rollout", by=by, at=at, ended_at=None)
 
 

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from portal.core import audit
 from portal.core.errors import Refused
+from portal.core.locks import hold_name
 from tenants.access import require_operator
 from tenants.models import User
 from topology.layouts.node import MigStrategy
@@ -43,6 +44,7 @@ def make_layout(
     slug = slugify(name)[:_LONGEST_SLUG].strip("-")
     if not slug:
         raise Refused(_("Give it a name with letters or digits."), field="name")
+    hold_name(f"layout {cluster.pk}:{slug}")  # who sends the form twice is told so by the second
     if cluster.layouts.filter(slug=slug).exists():
         raise Refused(_("There is a layout of this name already."), field="name")
     layout = Layout.objects.create(

@@ -9,6 +9,7 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from scheduling.services.layouts.rollouts import MOST_NODES
 from scheduling.services.layouts.versions import VersionRequest
 from scheduling.web.layouts.drawing import number_words
 from topology.catalog.boards import MigProfile
@@ -247,10 +248,13 @@ def with_spare(model: GpuModel, gpus: int, texts: Sequence[tuple[str, Cut]]) -> 
 class RolloutForm(forms.Form):
     """How a version is brought to nodes."""
 
-    wave = forms.IntegerField(label=gettext_lazy("Nodes in a wave"), min_value=1, initial=1)
+    wave = forms.IntegerField(
+        label=gettext_lazy("Nodes in a wave"), min_value=1, max_value=MOST_NODES, initial=1
+    )
     max_unavailable = forms.IntegerField(
         label=gettext_lazy("At a time at most"),
         min_value=1,
+        max_value=MOST_NODES,
         initial=1,
         help_text=gettext_lazy("So many nodes are out of service together."),
     )

@@ -35,6 +35,7 @@ from topology.web.clusters import chosen_cluster
 UNPROCESSABLE = 422
 LOOK_EVERY = 3.0  # seconds
 LARGEST = 2**63 - 1  # of a key
+MOST_TEXT = 500
 ACTS: dict[str, tuple[RolloutState, Callable[..., None]]] = {
     "pause": (RolloutState.PAUSED, pause_rollout),
     "resume": (RolloutState.RUNNING, resume_rollout),
@@ -56,9 +57,14 @@ def new(request: HttpRequest, layout: str) -> HttpResponse:
         if fits(node, version)
     ]
     form = RolloutForm(request.POST if request.method == "POST" else None)
-    chosen = [node for node in nodes if node.name in request.POST.getlist("nodes")]
+    named = request.POST.getlist("nodes")
+    chosen = [node for node in nodes if node.name in named]
     shown = _plan_page(version, nodes, chosen, form)
     if not form.is_bound or not form.is_valid():
+        return _page(request, shown)
+    if left := sorted(set(named) - {node.name for node in chosen}):
+        said = _("These nodes have left or are of another kind by now: %s")
+        form.add_error(None, said % ", ".join(left)[:MOST_TEXT])
         return _page(request, shown)
     asked = RolloutRequest(version=version, nodes=chosen, **form.plan())
     try:

@@ -2,16 +2,20 @@
 
 import re
 from datetime import timedelta
+from functools import partial
 
 import pytest
 import yaml
 
 from portal.core.models import AuditEvent
+from scheduling.services.connecting import ClusterWish, connect_cluster
 from scheduling.states import JobState
 from simcluster.kubeconfig import kubeconfig
 from simcluster.testing import running_cluster
-from tests.factories import ClusterCheckFactory, ClusterFactory, JobFactory
+from tests.factories import ClusterCheckFactory, ClusterFactory, JobFactory, UserFactory
+from tests.factories.topology import T0
 from tests.scheduling.web.operators.test_policy import text_of
+from tests.tenants.services.test_quota_races import at_once
 from topology.models import Cluster
 
 PAGE = "/admin/clusters/"
@@ -55,6 +59,17 @@ def test_a_pasted_kubeconfig_connects_to_look_only_and_writes_nothing(as_root, s
     assert (row.is_writable, row.check_seen.gpu_nodes, version_of(running)) == (False, 2, before)
     assert "connected to look only" in text_of(page)
     assert 'data-part="device_plugin" data-state="there"' in page.content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_forms_sent_at_once_one_connects_the_cluster(said):
+    root = UserFactory(is_operator=True)
+    connect = partial(connect_cluster, ClusterWish(**said), by=root, at=T0)
+
+    came_to = at_once(connect, connect)
+
+    assert [str(own) for own in came_to if own is not None] == ["Another cluster has that name."]
+    assert Cluster.objects.get(slug="lab").check_seen.gpu_nodes == 2
 
 
 def test_the_secret_is_in_no_row_no_page_and_no_audit_line(as_root, said, running, tmp_path):

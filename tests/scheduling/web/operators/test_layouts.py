@@ -185,6 +185,30 @@ def test_no_node_is_in_two_rollouts(root, scene):
     assert Rollout.objects.count() == 1
 
 
+def test_a_node_that_left_since_the_preview_is_named_and_nothing_begins(root, scene):
+    halves(root, scene)
+    form = {**PLAN, "nodes": ["a100-01", "a100-02"], "action": "begin"}
+    scene.cluster.nodes.filter(name="a100-02").update(gone_at=NOON)
+
+    response = root.post("/cluster/layouts/of/halves/rollout/", form)
+
+    assert response.status_code == 422
+    assert "or are of another kind by now: a100-02" in response.content.decode()
+    assert Rollout.objects.count() == 0
+
+
+@pytest.mark.parametrize("field", ["wave", "max_unavailable"])
+def test_no_more_nodes_at_a_time_than_a_rollout_has(root, scene, field):
+    halves(root, scene)
+
+    response = root.post(
+        "/cluster/layouts/of/halves/rollout/",
+        {**PLAN, "nodes": ["a100-01"], "action": "begin", field: "99999"},
+    )
+
+    assert (response.status_code, list(response.context["form"].errors)) == (422, [field])
+
+
 def test_a_node_that_failed_is_named_with_what_was_seen(root, scene):
     version = LayoutVersionFactory(layout__cluster=scene.cluster, layout__gpu_model="A100-80GB")
     rollout = RolloutFactory(version=version)
