@@ -15,6 +15,7 @@ from scheduling.models import Job
 from scheduling.querysets import JobQuerySet
 from scheduling.reports.capacity import FlavorCapacity, capacity_of
 from scheduling.reports.jobs import count_by_state, job_rows, with_rows
+from scheduling.reports.layouts import drift_in
 from scheduling.reports.occupancy import holders_in
 from scheduling.reports.queue import Queue, jobs_at, queue_of, queue_rows
 from scheduling.reports.quota_use import TenantUse, tenants_in_use
@@ -84,12 +85,16 @@ def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
     waiting = queue_of(cluster) if cluster else Queue(())
     places = waiting.positions(owner=None)[:SHOWN]
     jobs = jobs_at(places)
+    head = queue_rows(places, jobs, reader=request.user, wall=wall)
     return {
         "capacity": capacity,
         "totals": _totals(capacity),
         "waiting": len(waiting.places),
         "approvals": QuotaRequest.objects.for_operators().count(),
-        "head": queue_rows(places, jobs, reader=request.user, wall=wall),
+        "asked": _longest_asked(),
+        "head": head,
+        "stuck": next((line for line in head if line.row), None),
+        "drift": drift_in(cluster) if cluster else [],
         "uses": tenants_in_use(Tenant.objects.active().order_by("slug")),
         "holding": Job.objects.holding().filter(cluster=cluster).count(),
         "map": _map(cluster, request),
@@ -98,6 +103,12 @@ def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
         "planned_at": cluster.planned_at if cluster else None,
         "is_stalled": cluster is not None and is_stalled(cluster, wall=wall),
     }
+
+
+def _longest_asked() -> QuotaRequest | None:
+    """The request that has waited longest for an operator."""
+    rows = QuotaRequest.objects.for_operators().select_related("tenant", "flavor")
+    return rows.order_by("submitted_at", "pk").first()
 
 
 def _map(cluster: Cluster | None, request: HttpRequest) -> ClusterMap:
@@ -140,6 +151,7 @@ def _looks(shown: dict[str, Any]) -> list[object]:
         shown["waiting"],
         shown["holding"],
         shown.get("approvals"),
+        [(row.node.pk, row.seen) for row in shown.get("drift", ())],
         [(request.pk, request.version) for request in shown.get("requests", ())],
         looks(shown["map"]) if "map" in shown else None,
     ]

@@ -13,6 +13,7 @@ from portal.core.errors import PortalError
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.management.feeder import run_feed
 from scheduling.services import demo
+from scheduling.services.demo_layout import tell_of_a_rollout
 from scheduling.services.feeding import Feed, known_origin, people_of, unmapped
 from scheduling.simulation.trace import (
     Keep,
@@ -23,7 +24,7 @@ from scheduling.simulation.trace import (
     in_steps_of,
     read_trace,
 )
-from tenants.models import Tenant
+from tenants.models import Tenant, User
 from topology.models import Cluster
 
 SHOWN = 10  # bad rows and refused jobs that are named one by one
@@ -77,6 +78,8 @@ class Command(BaseCommand):
             cluster = demo.demo_cluster()
         with advisory_lock(LockSpace.FEED, cluster.pk) as held:
             self.refuse_unless(held, cluster)
+            if operator := User.objects.filter(is_operator=True).order_by("pk").first():
+                tell_of_a_rollout(cluster, by=operator, at=this_second(cluster))
             coming = demo.next_round(cluster, at=this_second(cluster))
             while rounds is None or coming.number <= rounds:
                 self.stdout.write(f"Round {coming.number} of the demo's trace.")

@@ -13,9 +13,17 @@ from django.utils import timezone
 from tenants.models import Role
 from tenants.services.sign_in import make_sign_in_link
 from tenants.web.sign_in import DEMO
-from tests.factories import ClusterFactory, JobFactory, MembershipFactory
-from tests.scene import PASSWORD, make_scene
+from tests.factories import (
+    ClusterFactory,
+    JobFactory,
+    LayoutVersionFactory,
+    MembershipFactory,
+    NodeChangeFactory,
+    UserFactory,
+)
+from tests.scene import PASSWORD, add_requests, make_scene
 from topology.models import Cluster
+from topology.states import Step
 
 ROOT = Path(settings.BASE_DIR)
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
@@ -54,6 +62,37 @@ def test_home_tells_an_operator_how_the_cluster_is(client, scene):
     assert says(response, "home-says") == (
         "63 of 80 GPUs are serving. Out of service: 17. 4 jobs wait."
     )
+
+
+def todo(response):
+    """What the operator's home lights, and where its first link leads."""
+    page = response.content.decode()
+    cards = re.findall(r'data-todo="(\w+)">.*?<a class="name" href="([^"]+)"', page, re.DOTALL)
+    return dict(cards)
+
+
+def test_home_lights_for_an_operator_what_needs_them(client, scene):
+    requests = add_requests(scene)
+    version = LayoutVersionFactory(
+        layout__cluster=scene.cluster, layout__gpu_model="A100-80GB", cuts=[{"3g.40gb": 2}] * 8
+    )
+    NodeChangeFactory(rollout__version=version, node=scene.nodes[4], step=Step.VERIFIED)
+    client.force_login(scene.root)
+
+    lit = todo(client.get("/"))
+
+    first = requests["submitted"].pk
+    assert lit["request"] == f"/quota/requests/{first}/"
+    assert lit["layout"] == f"/cluster/nodes/{scene.nodes[4].name}/"
+    head = client.get("/").context["head"][0]
+    assert lit["job"] == f"/jobs/{head.row.job.public_id}/"
+
+
+@pytest.mark.django_db
+def test_home_lights_nothing_where_nothing_needs_an_operator(client):
+    client.force_login(UserFactory(is_operator=True))
+
+    assert b'id="todo"' not in client.get("/").content
 
 
 def test_home_tells_a_newcomer_what_to_do(client, scene):
