@@ -26,6 +26,7 @@ from scheduling.simulation.trace import (
 )
 from tenants.models import Tenant, User
 from topology.models import Cluster
+from topology.services.check import ask_for_check
 
 SHOWN = 10  # bad rows and refused jobs that are named one by one
 NEVER_MIND = 10**12  # a compression that leaves no time between any two jobs
@@ -80,6 +81,7 @@ class Command(BaseCommand):
             self.refuse_unless(held, cluster)
             if operator := User.objects.filter(is_operator=True).order_by("pk").first():
                 tell_of_a_rollout(cluster, by=operator, at=this_second(cluster))
+            ask_for_check(cluster)  # or its page would say little until the beat does
             coming = demo.next_round(cluster, at=this_second(cluster))
             while rounds is None or coming.number <= rounds:
                 self.stdout.write(f"Round {coming.number} of the demo's trace.")

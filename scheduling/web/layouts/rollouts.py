@@ -46,7 +46,7 @@ ACTS: dict[str, tuple[RolloutState, Callable[..., None]]] = {
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def new(request: HttpRequest, layout: str) -> HttpResponse:
-    """The plan and, once it was asked for, what it would do."""
+    """The plan and, once it was asked for, what it would do. `?node=` proposes nodes."""
     require_operator(request.user)
     cluster = cluster_sent(request) if request.method == "POST" else chosen_cluster(request)
     row = get_object_or_404(Layout.objects.select_related("cluster"), cluster=cluster, slug=layout)
@@ -57,7 +57,8 @@ def new(request: HttpRequest, layout: str) -> HttpResponse:
         if fits(node, version)
     ]
     form = RolloutForm(request.POST if request.method == "POST" else None)
-    named = request.POST.getlist("nodes")
+    sent, proposed = request.POST.getlist("nodes"), request.GET.getlist("node")
+    named = sent if request.method == "POST" else proposed
     chosen = [node for node in nodes if node.name in named]
     shown = _plan_page(version, nodes, chosen, form)
     if not form.is_bound or not form.is_valid():

@@ -241,7 +241,25 @@ def test_a_node_that_is_no_longer_as_it_was_verified_is_on_the_list(root, scene)
 
     assert before == []
     assert part(page, "layouts-say") == "1 node is not as it was verified."
-    assert node.name in page.content.decode()
+    again = f"/cluster/layouts/of/{version.layout.slug}/rollout/?node={node.name}"
+    assert f'href="{again}"' in page.content.decode()
+
+
+def test_the_way_from_a_node_that_drifted_proposes_it_and_no_more(root, scene):
+    LayoutVersionFactory(
+        layout__cluster=scene.cluster,
+        layout__slug="halves",
+        layout__gpu_model="A100-80GB",
+        cuts=[{"3g.40gb": 2}] * 8,
+    )
+    path = f"/cluster/layouts/of/halves/rollout/?node={scene.nodes[4].name}"
+
+    proposed = [node.name for node, chosen, _taken in root.get(path).context["lines"] if chosen]
+    sent = root.post(path, {"cluster": scene.cluster.slug, "nodes": [scene.nodes[5].name]})
+
+    assert proposed == [scene.nodes[4].name]
+    chosen = [node.name for node, chosen, _taken in sent.context["lines"] if chosen]
+    assert chosen == [scene.nodes[5].name]
 
 
 @pytest.mark.parametrize(
