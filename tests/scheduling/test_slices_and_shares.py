@@ -16,6 +16,7 @@ from scheduling.snapshots import take
 from tests.factories import MigInstanceFactory
 from tests.scheduling.world import T0, World, after, state_of
 from topology.models import Gpu, GpuMode, MigInstance, Node
+from topology.services.partitions import observe_slices
 
 SLICES = (("3g.20gb", 0), ("3g.20gb", 4))
 
@@ -192,3 +193,28 @@ def test_no_device_is_in_two_active_placements(world, device):
         PlacementGpu.objects.create(
             placement=row.placement, member=row.member, gpu=row.gpu, **device
         )
+
+
+def test_a_slice_that_was_out_of_sight_is_still_held_by_its_job(world):
+    holders = [world.running(groups=(of_slices(),)) for _ in SLICES]
+    gpu = Gpu.objects.order_by("index").first()
+
+    observe_slices([(gpu, ())], at=after(20))
+    observe_slices([(gpu, SLICES)], at=after(30))
+    late = world.started(groups=(of_slices(),))
+
+    assert [held(job) for job in (*holders, late)] == [[("0@0", 3 / 7)], [("0@4", 3 / 7)], []]
+    assert state_of(late) == "queued"
+    assert MigInstance.objects.filter(gone_at=None).count() == len(SLICES)
+
+
+def test_a_slice_of_another_profile_at_the_same_place_is_another(world):
+    gpu = Gpu.objects.order_by("index").first()
+
+    observe_slices([(gpu, (("7g.40gb", 0),))], at=after(20))
+    observe_slices([(gpu, SLICES)], at=after(30))
+    observe_slices([(gpu, (("7g.40gb", 0),))], at=after(40))
+
+    rows = MigInstance.objects.order_by("start", "profile").values_list("profile", "start")
+    assert list(rows) == [("3g.20gb", 0), ("7g.40gb", 0), ("3g.20gb", 4)]
+    assert MigInstance.objects.get(gone_at=None).profile == "7g.40gb"
