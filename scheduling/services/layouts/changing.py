@@ -5,7 +5,7 @@ cluster, never remembered. So whoever takes over from a worker that died goes on
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -17,11 +17,12 @@ from topology.kube.gateway import NotThere, RefusedByCluster
 from topology.kube.layout_doors import LayoutDoors
 from topology.kube.values import NodeSeen
 from topology.layouts.documents import read_document
-from topology.layouts.mig_parted import CONFIG_KEY
+from topology.layouts.faults import RefusedError
+from topology.layouts.mig_parted import CONFIG_KEY, MigEntry
 from topology.layouts.preview import NodeSetup
 from topology.layouts.wanted import entries_for, put_mig_config
 from topology.layouts.wish import plugin_file, setup_of
-from topology.models import GpuMode, NodeChange
+from topology.models import GpuMode, LayoutVersion, NodeChange
 from topology.services.inventory import observe_node
 from topology.services.layouts import confirmed, offers_of, setup_before, wish_of
 from topology.states import ACTIVE, TIMED, Mishap, Step
@@ -65,7 +66,7 @@ class Changing:
                     return
             except NotThere:
                 self._lose()
-            except RefusedByCluster as error:
+            except (RefusedByCluster, RefusedError) as error:
                 self._fail(Mishap.REFUSED, said=str(error)[:300])
 
     def _cordon(self) -> bool:
@@ -91,7 +92,8 @@ class Changing:
             return self._move(Step.DRAIN, working_since=None)
         if self._cuts_gpus:
             name = self._mig_target
-            edit = partial(_with_mig_config, name=name, setup=self._target)
+            put = _put_if_missing if name == self._named_before else put_mig_config
+            edit = partial(put, name=name, entries=entries_for(self._target.layouts))
             self._doors.put_config(names.MIG_CONFIG_MAP, CONFIG_KEY, edit)
         if not self._change.is_backward:
             text = plugin_file(self._target, "")
@@ -156,8 +158,21 @@ class Changing:
         """The configuration that the node is to have. One without a name before gets ours."""
         if not self._change.is_backward:
             return self._change.rollout.version.config_name
+        return self._named_before or f"muster-before-{self._change.pk}"
+
+    @property
+    def _named_before(self) -> str:
+        """The configuration that its label named before; empty for none.
+
+        Empty, too, where the node was otherwise than a version of ours says: others follow that.
+        """
         named: str = self._change.before["layout"]["mig_config"]
-        return named or f"muster-before-{self._change.pk}"
+        versions = LayoutVersion.objects.filter(layout__cluster=self._change.rollout.cluster)
+        for version in versions.select_related("layout"):
+            if version.config_name == named:
+                said, was = setup_of(wish_of(version)), setup_before(self._change)
+                return named if entries_for(said.layouts) == entries_for(was.layouts) else ""
+        return named
 
     @property
     def _plugin_target(self) -> str:
@@ -209,11 +224,13 @@ class Changing:
         return move_node(self._change, to, at=self._clock(), **changes)
 
 
-def _with_mig_config(text: str, *, name: str, setup: NodeSetup) -> str:
-    """The file with the configuration; one of that name which others wrote stays as it is."""
-    there = (read_document(text) or {}).get("mig-configs") or {} if text.strip() else {}
-    is_theirs = name in there and not name.startswith("muster-")
-    return text if is_theirs else put_mig_config(text, name, entries_for(setup.layouts))
+def _put_if_missing(text: str, name: str, entries: Sequence[MigEntry]) -> str:
+    """The file with a configuration that nodes follow: where there is one, it stays as it is."""
+    try:
+        there = (read_document(text) or {}).get("mig-configs") or {} if text.strip() else {}
+    except RefusedError:
+        return text
+    return text if name in there else put_mig_config(text, name, entries)
 
 
 def advance(change_id: int, doors: LayoutDoors, *, clock: Clock, wall: Clock) -> None:

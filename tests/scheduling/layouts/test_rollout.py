@@ -1,6 +1,9 @@
 """A rollout through all layers, on a simulated cluster whose clock the test steps."""
 
+import json
+
 import pytest
+import yaml
 
 from scheduling.models import Job, PlacementGpu
 from scheduling.services.layouts.rollouts import revert_rollout
@@ -100,3 +103,64 @@ def test_nothing_starts_on_a_node_from_the_first_step_on(stage):
     assert busy
     assert not Node.objects.get().is_changing
     assert Job.objects.get(pk=waiting.pk).attempt == 0
+
+
+CONFIG_MAPS = "/api/v1/namespaces/gpu-operator/configmaps"
+MIG_MAP = f"{CONFIG_MAPS}/muster-mig-parted-config"
+
+
+def mig_file(stage):
+    return stage.sim.call("GET", MIG_MAP)["data"]["config.yaml"]
+
+
+def put_mig_file(stage, text):
+    there = stage.sim.call("GET", MIG_MAP)
+    stage.sim.call("PUT", MIG_MAP, {**there, "data": {"config.yaml": text}})
+
+
+def change_by_hand(stage, **changes):
+    """As somebody does on the machine itself, who has its device plugin started anew then."""
+    path = f"/api/v1/nodes/{NODE}"
+    node = stage.sim.call("GET", path)
+    gpus = json.loads(node["metadata"]["annotations"]["muster.dev/gpus"])
+    node["metadata"]["annotations"]["muster.dev/gpus"] = json.dumps([g | changes for g in gpus])
+    named = node["metadata"]["labels"]["nvidia.com/device-plugin.config"]
+    for name in ("other", named):
+        node["metadata"]["labels"]["nvidia.com/device-plugin.config"] = name
+        node = stage.sim.call("PUT", path, node)
+    stage.run(60)
+
+
+def test_a_node_that_drifted_goes_back_to_what_it_was_and_its_version_stays_for_others(stage):
+    drive(stage, rollout(stage, version(stage, HALVES)), until={"done"})
+    change_by_hand(stage, slices=["7g.40gb@0"])
+    drifted, file = in_cluster(stage), mig_file(stage)
+    changed = rollout(stage, version(stage, {"1g.5gb": 7}))
+    drive(stage, changed, until={"done"})
+
+    changed.refresh_from_db()
+    revert_rollout(changed, by=operator(), at=stage.now)
+    state = drive(stage, changed, until={"reverted", "failed"})
+
+    assert (state, in_cluster(stage)) == ("reverted", drifted)
+    assert drifted[NODE][0] == {"nvidia.com/mig-7g.40gb": 2}
+    name = "muster-layout-1-v1"
+    after, before = (yaml.safe_load(text)["mig-configs"] for text in (mig_file(stage), file))
+    assert after[name] == before[name]
+
+
+def test_a_file_that_cannot_be_read_stops_the_node_and_it_goes_back(stage):
+    drive(stage, rollout(stage, version(stage, HALVES)), until={"done"})
+    before = in_cluster(stage)
+    put_mig_file(stage, mig_file(stage) + "more: &a [*a]\n")
+    changed = rollout(stage, version(stage, {"1g.5gb": 7}))
+
+    stopped = drive(stage, changed, until={"done", "paused"}, seconds=120)
+    failed = changed.changes.get()
+    changed.refresh_from_db()
+    revert_rollout(changed, by=operator(), at=stage.now)
+    state = drive(stage, changed, until={"reverted", "failed"}, seconds=300)
+
+    assert (stopped, failed.mishap) == ("paused", "refused")
+    assert "aliases are not read" in failed.numbers["said"]
+    assert (state, in_cluster(stage)) == ("reverted", before)
