@@ -157,7 +157,7 @@ class Changing:
     def _mig_target(self) -> str:
         """The configuration that the node is to have. One without a name before gets ours."""
         if not self._change.is_backward:
-            return self._change.rollout.version.config_name
+            return self._new_name
         return self._named_before or f"muster-before-{self._change.pk}"
 
     @property
@@ -177,9 +177,20 @@ class Changing:
     @property
     def _plugin_target(self) -> str:
         if not self._change.is_backward:
-            return self._change.rollout.version.config_name
+            return self._new_name
         named: str = self._change.before["layout"]["plugin_config"]
         return named
+
+    @property
+    def _new_name(self) -> str:
+        """Of what is written for the version.
+
+        A node that drifted bears the version's name already, and nobody acts on a label that stays.
+        """
+        name, before = self._change.rollout.version.config_name, self._change.before["layout"]
+        is_named = name in {before["mig_config"], before["plugin_config"]}
+        has_drifted = self._cuts_gpus or before["offers"] != offers_of(self._wish)
+        return f"muster-again-{self._change.pk}" if is_named and has_drifted else name
 
     @property
     def _offers(self) -> dict[str, int]:

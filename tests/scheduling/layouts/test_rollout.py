@@ -149,6 +149,16 @@ def test_a_node_that_drifted_goes_back_to_what_it_was_and_its_version_stays_for_
     assert after[name] == before[name]
 
 
+def test_a_node_that_drifted_is_brought_back_by_its_version(stage):
+    of = version(stage, HALVES)
+    drive(stage, rollout(stage, of), until={"done"})
+    change_by_hand(stage, slices=["7g.40gb@0"])
+
+    state = drive(stage, rollout(stage, of), until={"done", "paused"})
+
+    assert (state, in_cluster(stage)) == ("done", {NODE: CUT})
+
+
 def test_a_file_that_cannot_be_read_stops_the_node_and_it_goes_back(stage):
     drive(stage, rollout(stage, version(stage, HALVES)), until={"done"})
     before = in_cluster(stage)
