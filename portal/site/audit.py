@@ -7,6 +7,7 @@ from typing import Any, Self
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from portal.core.models import AuditEvent
@@ -49,8 +50,21 @@ def _differences(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Diff
 
 
 def _short(value: Any) -> str:
-    text = "" if value is None else str(value)
+    text = _plain(value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _plain(value: Any) -> str:
+    """A value as people write it, not as a program does."""
+    if value is None or value in ([], {}):
+        return ""
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_plain(inner)}" for name, inner in value.items())
+    return str(value)
 
 
 @require_safe

@@ -37,6 +37,23 @@ def test_a_change_shows_what_differs_and_nothing_else(operator):
     assert "<q>asked</q>" in response.content.decode()
 
 
+def test_values_are_written_for_people(operator):
+    before = {"drift": ["Namespace nlp: missing", "ResourceQuota nlp: missing"], "open": True}
+    after = {"drift": [], "open": False, "cuts": {"3g.40gb": 2}}
+    audit.record("keep_tenancy", JobFactory(), by=None, before=before, after=after)
+
+    assert lines(operator.get(PAGE)) == [
+        (
+            "keep_tenancy",
+            [
+                ("cuts", "", "3g.40gb: 2"),
+                ("drift", "Namespace nlp: missing, ResourceQuota nlp: missing", ""),
+                ("open", "yes", "no"),
+            ],
+        )
+    ]
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [

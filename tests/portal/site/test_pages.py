@@ -51,7 +51,10 @@ def test_home_tells_a_researcher_how_their_jobs_stand(client, scene):
 def test_home_tells_a_lead_which_tenant_is_theirs(client, scene):
     client.force_login(scene.mei)
 
-    assert b"You lead Language." in client.get("/").content
+    page = client.get("/").content
+
+    assert b"You lead Language." in page
+    assert b'href="/quota/requests/new/?tenant=nlp"' in page
 
 
 def test_home_tells_an_operator_how_the_cluster_is(client, scene):
