@@ -17,6 +17,7 @@ class LockSpace(IntEnum):
     TENANCY = 7
     NODE_CHANGE = 8
     TELLING = 9
+    ADOPTION = 10
 
 
 @contextmanager

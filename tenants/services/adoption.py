@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from portal.core import audit
 from portal.core.errors import Conflict, Refused
+from portal.core.locks import LockSpace, advisory_lock
 from portal.core.queueing import send_on_commit
 from tenants.access import require_operator
 from tenants.models import AdoptedNamespace, Tenant, User
@@ -74,8 +75,20 @@ def keep_adoptions(cluster: Cluster, wire: Wire, *, at: datetime) -> None:
 def keep_adoption(row: AdoptedNamespace, wire: Wire, *, at: datetime) -> None:
     """Tell the cluster what is wished of one namespace, and note what it says. at: wall clock.
 
-    Raises ClusterAway.
+    One worker at a time, who tells it once more if the wish has changed meanwhile: a label that
+    came late would keep a namespace that is nobody's at the gate. Raises ClusterAway.
     """
+    with advisory_lock(LockSpace.ADOPTION, row.pk) as held:
+        told = None
+        while held:
+            wish = AdoptedNamespace.objects.select_related("tenant").get(pk=row.pk)
+            if wish.returned_at is not None or told == (wish.given_back_at,):
+                return
+            _tell(wish, wire, at=at)
+            told = (wish.given_back_at,)
+
+
+def _tell(row: AdoptedNamespace, wire: Wire, *, at: datetime) -> None:
     try:
         if row.given_back_at is None:
             take_namespace(wire, row.name, tenant=row.tenant.slug)

@@ -12,8 +12,11 @@ from topology.kube.gateway import NotThere, RefusedByCluster
 from topology.kube.manifest import gates_of
 from topology.kube.wire import MERGE_PATCH, STRATEGIC_PATCH, ApiError, Obj, Request, Wire, pages
 
-# Those of the cluster itself: what runs there is no tenant's.
-SYSTEM = frozenset({"kube-system", "kube-public", "kube-node-lease"})
+# Of the cluster itself, the GPU Operator and Muster: what runs there is no tenant's, and has to do
+# what the policies forbid tenants.
+SYSTEM = frozenset(
+    {"kube-system", "kube-public", "kube-node-lease", names.OPERATOR_NAMESPACE, names.US}
+)
 UNPLACED = "spec.nodeName=,status.phase=Pending"
 _NOT_OURS = f"!{names.JOB}"
 _NOT_FOUND = 404

@@ -1,7 +1,13 @@
 """Namespaces that others made, taken over and given back, against simcluster."""
 
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Thread
+from urllib.error import HTTPError
+
 import pytest
 from django.core.management import call_command
+from django.db import connection
 
 from portal.core.errors import Conflict, NotAllowed, Refused
 from portal.core.models import AuditEvent
@@ -10,7 +16,7 @@ from simcluster.testing import running_cluster
 from tenants import tasks
 from tenants.models import AdoptedNamespace
 from tenants.reports.adoption import namespace_rows
-from tenants.services.adoption import adopt_namespace, give_back_namespace
+from tenants.services.adoption import adopt_namespace, give_back_namespace, keep_adoption
 from tests.factories import (
     AdoptedNamespaceFactory,
     ClusterFactory,
@@ -19,7 +25,7 @@ from tests.factories import (
     UserFactory,
 )
 from tests.factories.topology import T0
-from topology.kube.wire import MERGE_PATCH, Request
+from topology.kube.wire import MERGE_PATCH, Request, Wire
 from topology.services.reach import gateway_to
 from topology.tasks import check_one_cluster
 
@@ -332,3 +338,45 @@ def test_the_rows_cost_the_same_for_any_number(cluster, count, django_assert_num
 
     with django_assert_num_queries(3):  # check, nodes, adoptions
         namespace_rows(cluster)
+
+
+@dataclass
+class Hesitant:
+    """A wire on which somebody does something else between the first answer and the next call."""
+
+    wire: Wire
+    meanwhile: list
+
+    def ask(self, request):
+        answer = self.wire.ask(request)
+        while self.meanwhile:
+            other = Thread(target=self.meanwhile.pop())
+            other.start()
+            other.join()
+        return answer
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_namespace_that_is_given_back_while_it_is_taken_is_nobodys(cluster, kube, nlp, root):
+    check_one_cluster(cluster_id=cluster.pk)
+    row = adopt_namespace(cluster, "team-a", nlp, by=root, at=T0)
+
+    def give_it_back():
+        try:
+            give_back(row, root)
+        finally:
+            connection.close()
+
+    keep_adoption(row, Hesitant(gateway_to(cluster).wire, [give_it_back]), at=T0)
+
+    row.refresh_from_db()
+    assert (label(kube), row.returned_at) == (None, T0)
+
+
+@pytest.mark.parametrize("name", ["gpu-operator", "muster", "kube-system"])
+def test_what_keeps_the_cluster_going_is_no_tenants(cluster, kube, nlp, root, name):
+    with suppress(HTTPError):  # some are there already
+        kube.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+
+    with pytest.raises(Refused, match="no namespace of that name"):
+        adopt(cluster, nlp, root, name)
