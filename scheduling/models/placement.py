@@ -107,6 +107,12 @@ class PlacementGpu(models.Model):
     @property
     def label(self) -> str:
         """The device on its node: GPU 5, its instance 5@4, its share 5#2."""
-        if self.instance is not None:
-            return f"{self.gpu.index}@{self.instance.start}"
-        return str(self.gpu.index) + ("" if self.share is None else f"#{self.share}")
+        start = None if self.instance is None else self.instance.start
+        return device_label(self.gpu.index, start, self.share)
+
+
+def device_label(gpu: int, start: int | None, share: int | None) -> str:
+    """`PlacementGpu.label` of the GPU of that index, its instance that starts there, its share."""
+    if start is not None:
+        return f"{gpu}@{start}"
+    return str(gpu) + ("" if share is None else f"#{share}")

@@ -7,8 +7,8 @@ gates and having them removed.
 
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -23,6 +23,7 @@ from scheduling.models import Job, JobGroup, Member
 from scheduling.services import lifecycle, observation, settling, walltime
 from scheduling.services.gangs import gangs_of, key_of, rendezvous_of, size_of
 from scheduling.services.holding import LONGEST_WHY
+from scheduling.services.places import Place, places_of
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, FINAL, JobState, MemberPhase
 from tenants.services.tenancy import prepare_tenancy
 from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
@@ -64,9 +65,13 @@ def _roll_back(job: Job, refusal: Exception, *, at: datetime, **changes: Any) ->
 
 
 def _wanted(job_id: int, attempt: int) -> Job | None:
-    """The job, if this attempt is still to be started. Asked again before each gate opens."""
-    jobs = Job.objects.select_related("tenant", "cluster")
-    return jobs.filter(pk=job_id, attempt=attempt, state=JobState.STARTING).first()
+    """The job, if this attempt is still to be started."""
+    return _starting(job_id, attempt).select_related("tenant", "cluster").first()
+
+
+def _starting(job_id: int, attempt: int) -> QuerySet[Job]:
+    """Asked again before the gates open."""
+    return Job.objects.filter(pk=job_id, attempt=attempt, state=JobState.STARTING)
 
 
 def _begin_now(job: Job) -> None:
@@ -81,14 +86,15 @@ def _bind(job: Job, gateway: Gateway) -> bool:
     """Hold, then open: every group's pods exist behind the gate before the first gate opens."""
     prepare_tenancy(job.tenant, job.cluster, gateway)
     groups = list(job.groups.order_by("index"))
-    gangs = gangs_of(job, groups)
+    places = places_of(job)
+    gangs = gangs_of(job, groups, Counter(place.group for place in places))
     owners = {gang.key.name: gateway.ensure_gang(gang) for gang in gangs}
     if gangs[0].has_peers:
         gateway.ensure_rendezvous(rendezvous_of(gangs[0], owners))
-    for gang in gangs:
-        gateway.open_gang(gang.key)
-    releases = _await_all(job, groups, gateway)
-    if None in releases or _wanted(job.pk, job.attempt) is None:
+        for gang in gangs:
+            gateway.open_gang(gang.key)
+    releases = _await_all(job, groups, places, gateway)
+    if None in releases or not _starting(job.pk, job.attempt).exists():
         return False
     shut = gateway.release_all([release for found in releases for release in found or ()])
     for failure in shut:
@@ -97,38 +103,41 @@ def _bind(job: Job, gateway: Gateway) -> bool:
 
 
 def _await_all(
-    job: Job, groups: list[JobGroup], gateway: Gateway
+    job: Job, groups: list[JobGroup], places: Sequence[Place], gateway: Gateway
 ) -> list[list[MemberRelease] | None]:
     """What opens the gates of each group.
 
     A group's ranks in the gang begin after the most that those before it may have, so that none
     is given twice while they grow.
     """
-    size = job.members.filter(attempt=job.attempt, is_leaving=False).count()
     firsts = accumulate((group.max_member for group in groups), initial=0)
+    own = {group.pk: {p.rank: p for p in places if p.group == group.pk} for group in groups}
     return [
-        _await_releases(job, group, gateway, first_rank=first, size=size)
+        _await_releases(job, group, own[group.pk], gateway, first_rank=first, size=len(places))
         for group, first in zip(groups, firsts, strict=False)
     ]
 
 
 def _await_releases(
-    job: Job, group: JobGroup, gateway: Gateway, *, first_rank: int, size: int
+    job: Job,
+    group: JobGroup,
+    places: Mapping[int, Place],
+    gateway: Gateway,
+    *,
+    first_rank: int,
+    size: int,
 ) -> list[MemberRelease] | None:
-    """What opens the group's gates; None when some of its pods are still to be made."""
-    members = {
-        member.rank: member
-        for member in group.members.filter(attempt=job.attempt, is_leaving=False)
-        .exclude(phase__in=ENDED_PHASES)
-        .select_related("placement__node")
-        .prefetch_related("devices__gpu", "devices__instance")
-    }
+    """What opens the group's gates; None when some of its pods are still to be made.
+
+    places: of its members, by rank.
+    """
+    live = {rank: place for rank, place in places.items() if not place.has_ended}
     for pods in _looks(job, group, gateway):
-        if pods.keys() >= members.keys():
+        if pods.keys() >= live.keys():
             return [
-                _release(pod, members[rank], rank=first_rank + rank, size=size)
+                _release(pod, live[rank], rank=first_rank + rank, size=size)
                 for rank, pod in sorted(pods.items())
-                if rank in members and pod.phase == MemberPhase.GATED and not pod.foreign_gates
+                if rank in live and pod.phase == MemberPhase.GATED and not pod.foreign_gates
             ]
     return None
 
@@ -151,22 +160,17 @@ def _looks(job: Job, group: JobGroup, gateway: Gateway) -> Iterator[dict[int, Me
         time.sleep(max(_PAUSE_SECONDS, now - began))
 
 
-def _release(pod: MemberSeen, member: Member, *, rank: int, size: int) -> MemberRelease:
+def _release(pod: MemberSeen, place: Place, *, rank: int, size: int) -> MemberRelease:
     return MemberRelease(
         namespace=pod.namespace,
         pod_name=pod.pod_name,
         pod_uid=pod.pod_uid,
-        node=member.placement.node.name,
-        attempt=member.attempt,
-        devices=_labels(member),
+        node=place.node,
+        attempt=pod.attempt,
+        devices=place.devices,
         rank=rank,
         world_size=size,
     )
-
-
-def _labels(member: Member) -> tuple[str, ...]:
-    devices = sorted(member.devices.all(), key=lambda device: device.place)
-    return tuple(device.label for device in devices)
 
 
 def scale(job_id: int, attempt: int, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool:
@@ -196,7 +200,7 @@ def _scale(job: Job, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool
     live = list(_live(job).select_related("group"))
     leaving = [member for member in live if member.is_leaving]
     _note_gone(job, leaving, gateway, at=clock())
-    found = _await_all(job, groups, gateway)
+    found = _await_all(job, groups, places_of(job), gateway)
     if None in found:
         return False
     return not gateway.release_all([release for own in found for release in own or ()])

@@ -10,10 +10,13 @@ from topology.kube.values import GangKey, GangSpec, GroupSize, RendezvousSpec
 USUAL_GRACE = 30  # seconds to end in, for a job that does not say how long it needs
 
 
-def gangs_of(job: Job, groups: Sequence[JobGroup]) -> list[GangSpec]:
-    """The gang of each of `groups`, which are all that the job has."""
+def gangs_of(job: Job, groups: Sequence[JobGroup], members: Mapping[int, int]) -> list[GangSpec]:
+    """The gang of each of `groups`, which are all that the job has.
+
+    members: by the key of the group, how many it has in this attempt.
+    """
     sizes = tuple(GroupSize(own.name, own.min_member, own.max_member) for own in groups)
-    return [_gang(job, group, sizes) for group in groups]
+    return [_gang(job, group, members.get(group.pk, 0), sizes) for group in groups]
 
 
 def size_of(job: Job, group: JobGroup) -> int:
@@ -41,13 +44,13 @@ def rendezvous_of(gang: GangSpec, owners: Mapping[str, str]) -> RendezvousSpec:
     return RendezvousSpec(namespace=gang.namespace, job=gang.job, owners=owners, labels=gang.labels)
 
 
-def _gang(job: Job, group: JobGroup, sizes: tuple[GroupSize, ...]) -> GangSpec:
+def _gang(job: Job, group: JobGroup, members: int, sizes: tuple[GroupSize, ...]) -> GangSpec:
     return GangSpec(
         namespace=namespace_of(job.tenant),
         job=job.public_id,
         group=group.name,
         attempt=job.attempt,
-        members=size_of(job, group),
+        members=members,
         gpus_per_member=group.gpus_per_member,
         slice_profile=group.slice_profile,
         slices_per_member=group.slices_per_member,

@@ -227,6 +227,7 @@ def _unsuspended(there: Site) -> Rate:
 
 def _make_ungated(gateway: live.LiveGateway, spec: GangSpec) -> None:
     job = manifest.gang_job(spec)
+    job["spec"]["suspend"] = True
     del job["spec"]["template"]["spec"]["schedulingGates"]
     path = f"/apis/batch/v1/namespaces/{spec.namespace}/jobs"
     gateway.wire.ask(Request(method="POST", path=path, body=job))

@@ -48,7 +48,7 @@ def gangs(stage):
 def test_a_gang_that_is_made_for_a_job_that_waits_is_removed(stage, submit):
     first = started(stage, submit())
     waiting = submit()
-    stage.gateway.ensure_gang(gangs_of(waiting, list(waiting.groups.all()))[0])
+    stage.gateway.ensure_gang(gangs_of(waiting, list(waiting.groups.all()), {})[0])
     before = gangs(stage)
 
     stage.until(lambda: len(gangs(stage)) == 1)

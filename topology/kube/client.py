@@ -60,6 +60,7 @@ class KubernetesWire:
             raise ClusterAway("no way into the cluster: its kubeconfig cannot be read") from error
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False  # ours know which calls may be made twice
+        settings.proxy = settings.proxy  # said once: else each call reads the environment for it
         self._client = DynamicClient(ApiClient(settings), discoverer=_NoDiscovery)
 
     def ask(self, request: Request) -> Obj:

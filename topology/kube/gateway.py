@@ -84,9 +84,9 @@ class Gateway(Protocol):
         """Names of the rule sets that neither policies nor webhooks of the cluster have."""
 
     def ensure_gang(self, spec: GangSpec) -> str:
-        """Make the gang, suspended and gated, or lead a suspended one on to this attempt.
+        """Make the gang, gated, or lead a suspended one on to this attempt.
 
-        Returns the uid of its Job.
+        It is suspended if it has peers, else open. Returns the uid of its Job.
 
         RefusedByCluster: a Job of that name is there and not ours, or the spec is against a rule.
         AttemptMoved: it runs as another attempt; suspend that first.

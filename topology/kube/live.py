@@ -120,6 +120,8 @@ class LiveGateway:
             raise ClusterAway(f"the Job {spec.key.name} of before is still being removed")
         if not made:
             self._lead_on(spec, job)
+            if job["spec"].get("suspend") and not spec.has_peers:
+                self.open_gang(spec.key)
         return str(job["metadata"]["uid"])
 
     def ensure_rendezvous(self, spec: RendezvousSpec) -> None:

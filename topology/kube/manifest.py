@@ -37,7 +37,10 @@ def notes_of(spec: GangSpec) -> dict[str, str]:
 
 
 def gang_job(spec: GangSpec) -> Obj:
-    """An Indexed Job, suspended, whose pods will wait at our gate."""
+    """An Indexed Job whose pods will wait at our gate.
+
+    It is suspended until all that its members need to find each other is there.
+    """
     template = {"labels": labels_of(spec), "annotations": notes_of(spec)}
     # Of the Job, since that of a pod may never be raised.
     deadline = {} if spec.walltime_seconds is None else _deadline(spec.walltime_seconds)
@@ -51,7 +54,7 @@ def gang_job(spec: GangSpec) -> Obj:
             "annotations": {names.ATTEMPT: str(spec.attempt)},
         },
         "spec": {
-            "suspend": True,
+            "suspend": spec.has_peers,
             "completionMode": "Indexed",
             "completions": spec.members,
             "parallelism": spec.members,

@@ -21,6 +21,27 @@ def test_a_gang_is_made_once_and_suspended(cluster_api):
     assert cluster_api.gateway.members() == ()
 
 
+def test_a_gang_of_one_is_open_at_once_and_its_pod_waits_at_the_gate(cluster_api):
+    spec = cluster_api.spec(members=1)
+
+    cluster_api.gateway.ensure_gang(spec)
+    [member] = cluster_api.waiting(spec)
+
+    [group] = cluster_api.gateway.gangs()
+    assert (group.is_suspended, member.rank, member.phase, member.node) == (False, 0, "gated", "")
+
+
+def test_a_gang_of_one_that_was_suspended_is_opened_when_it_is_made_again(cluster_api):
+    spec = cluster_api.spec(members=1)
+    cluster_api.gateway.ensure_gang(spec)
+    cluster_api.gateway.suspend_gang(spec.key)
+    cluster_api.await_none(spec)
+
+    cluster_api.gateway.ensure_gang(spec)
+
+    assert [member.rank for member in cluster_api.waiting(spec)] == [0]
+
+
 def test_a_job_of_that_name_that_is_not_ours_is_left_alone(cluster_api):
     spec = cluster_api.spec()
     cluster_api.make_job(spec, labels={"app": "theirs"})
