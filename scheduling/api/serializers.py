@@ -222,6 +222,8 @@ class JobSerializer(JobRowSerializer):
             "service_class",
             "standby",
             "not_before",
+            "failed_starts",
+            "start_again_at",
             "grace_seconds",
             "min_total",
             "checkpoint_at",

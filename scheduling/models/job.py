@@ -102,6 +102,10 @@ class Job(models.Model):
     is_end_untold = models.BooleanField(default=False)  # the cluster is to be told when it ends
     release_by = models.DateTimeField(null=True, blank=True)  # wall: bound by then, or rolled back
 
+    # Starts in a row that the cluster did not carry out; cluster clock: not tried again before.
+    failed_starts = models.PositiveIntegerField(default=0)
+    start_again_at = models.DateTimeField(null=True, blank=True)
+
     # Gates of others that kept its last start back; wall: not tried again before.
     foreign_gates = models.JSONField(default=list, blank=True)
     gates_until = models.DateTimeField(null=True, blank=True)

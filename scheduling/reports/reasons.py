@@ -12,7 +12,7 @@ from typing import Any
 from django.utils.functional import Promise
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from scheduling.engine.plan import Reason, Unit, unit_of
 from scheduling.models import Job, Level
@@ -132,10 +132,27 @@ def reason_text(job: Job) -> str:
         return _("It has not been looked at yet; the next cycle will.")
     reason = Reason(job.reason)
     numbers = _spoken(job, reason)
+    if reason == Reason.NOT_BEFORE and _is_to_be_tried_again(job):
+        return _tried_again(job, numbers)
     for sentence in SENTENCES[reason]:
         if numbers.keys() >= _holes(str(sentence)):
             return str(sentence).format_map(numbers)
     raise AssertionError(f"the last sentence of {reason} needs a number")
+
+
+def _is_to_be_tried_again(job: Job) -> bool:
+    """Whether its last starts, rather than its owner, say before when it may not start."""
+    again_at, not_before = job.start_again_at, job.not_before
+    return again_at is not None and (not_before is None or not_before < again_at)
+
+
+def _tried_again(job: Job, numbers: dict[str, str]) -> str:
+    text = ngettext(
+        "Its last start failed, as its events tell; the next try is at %(at)s.",
+        "Its last %(count)d starts failed, as its events tell; the next try is at %(at)s.",
+        job.failed_starts,
+    )
+    return text % {"count": job.failed_starts, "at": numbers["at"]}
 
 
 def facts(job: Job) -> tuple[Fact, ...]:

@@ -24,6 +24,7 @@ from scheduling.services import lifecycle, observation, settling, walltime
 from scheduling.services.gangs import gangs_of, key_of, rendezvous_of, size_of
 from scheduling.services.holding import LONGEST_WHY
 from scheduling.services.places import Place, places_of
+from scheduling.services.trying_again import after_failed_start
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, FINAL, JobState, MemberPhase
 from tenants.services.tenancy import prepare_tenancy
 from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
@@ -54,7 +55,7 @@ def bind(job_id: int, attempt: int, gateway: Gateway, *, at: datetime) -> bool:
             # What the cluster refuses once it refuses again: somebody has to look at it.
             _roll_back(job, refusal, at=at, is_held=True, held_because=str(refusal)[:LONGEST_WHY])
         except (AttemptMoved, NotThere) as refusal:
-            _roll_back(job, refusal, at=at)
+            _roll_back(job, refusal, at=at, **after_failed_start(job, at=at))
         return False
 
 

@@ -13,6 +13,7 @@ from portal.core.errors import Conflict, Refused
 from scheduling.engine.explain import ChangeKind
 from scheduling.models import Job, JobFlavor, JobGroup, Level
 from scheduling.services.checks import LONGEST_WALLTIME
+from scheduling.services.trying_again import AFRESH
 from scheduling.states import JobState
 from tenants.access import require_role
 from tenants.models import Role, User
@@ -46,7 +47,7 @@ def change_waiting_job(job: Job, change: JobChange, *, by: User, seen: int) -> N
     if locked.state != JobState.QUEUED or locked.version != seen:
         raise Conflict(_("The job has changed in the meantime; look again."))
     before = _CHANGES[change.kind](locked, change.value)
-    Job.objects.filter(pk=job.pk).update(version=F("version") + 1)
+    Job.objects.filter(pk=job.pk).update(version=F("version") + 1, **AFRESH)
     locked.estimates.filter(attempt=locked.attempt, held__isnull=True).delete()
     after = {"kind": change.kind, "value": change.value}
     audit.record("change_job", locked, by=by, before={"value": before}, after=after)

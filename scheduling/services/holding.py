@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 from portal.core import audit
 from portal.core.errors import Conflict, Refused
 from scheduling.models import Job
+from scheduling.services.trying_again import AFRESH
 from scheduling.states import JobState
 from tenants.access import require_role
 from tenants.models import Role, User
@@ -28,7 +29,7 @@ def hold_job(job: Job, *, by: User, why: str = "") -> None:
 
 @transaction.atomic
 def release_job(job: Job, *, by: User) -> None:
-    """Let a job that is on hold be started. Raises as `hold_job` does."""
+    """Let a job that is on hold be started, at once if room allows. Raises as `hold_job` does."""
     _set(job, by=by, is_held=False, held_because="")
 
 
@@ -36,7 +37,8 @@ def _set(job: Job, *, by: User, is_held: bool, held_because: str) -> None:
     require_role(by, job.tenant, Role.RESEARCHER)
     waiting = Job.objects.filter(pk=job.pk, state=JobState.QUEUED)
     flag = {"is_held": is_held, "held_because": held_because}
-    if not waiting.update(version=F("version") + 1, **flag):
+    again = {} if is_held else AFRESH
+    if not waiting.update(version=F("version") + 1, **flag, **again):
         raise Conflict(
             _("%(job)s does not wait; only a waiting job is put on hold or released.")
             % {"job": job.public_id}

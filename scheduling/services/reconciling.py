@@ -13,6 +13,7 @@ from scheduling.querysets import JobQuerySet
 from scheduling.services.lifecycle import stop
 from scheduling.services.one_by_one import one_by_one
 from scheduling.services.scaling import take_back_late
+from scheduling.services.trying_again import after_failed_start
 from scheduling.services.walltime import out_of_time, to_warn, warn
 from scheduling.states import ENDED_PHASES, FINAL, JobState, MemberPhase
 from topology.models import Cluster
@@ -59,7 +60,8 @@ def _take_back(job: Job, *, at: datetime) -> None:
     """Give up a start; one that gates of others kept back is not tried again for a while."""
     gates = sorted({gate for member in _unbound(job) for gate in member.foreign_gates})
     if not gates:
-        stop(job, towards=JobState.QUEUED, at=at, reason="not bound in time")
+        waits = after_failed_start(job, at=at)
+        stop(job, towards=JobState.QUEUED, at=at, reason="not bound in time", **waits)
         return
     again_at = Now() + timedelta(seconds=settings.BIND_TIMEOUT_SECONDS) * _GATE_PATIENCE
     stop(

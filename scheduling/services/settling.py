@@ -21,6 +21,7 @@ from scheduling.services.losses import (
 )
 from scheduling.services.preempting import count_hold_anew
 from scheduling.services.saved_work import after_stop, forget_stop
+from scheduling.services.trying_again import AFRESH
 from scheduling.services.walltime import begin_limit
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, JobState, MemberPhase
 from topology.kube.values import GroupSeen
@@ -81,7 +82,7 @@ def _settle_starting(job: Job, members: list[Member], at: datetime) -> bool:
     if started and (blamed or len(started) == len(members)):
         start = max((m.started_at for m in started if m.started_at is not None), default=at)
         told = begin_limit(job, members, started_at=start)
-        return move(job, JobState.RUNNING, at=start, started_at=start, **told)
+        return move(job, JobState.RUNNING, at=start, started_at=start, **told, **AFRESH)
     if failure is not None:
         _queue_again_if_lost(job, members, at=at)
     elif _unexplained(job, members):

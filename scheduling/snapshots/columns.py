@@ -32,6 +32,7 @@ class JobRow(NamedTuple):
     needs_island: bool
     service_class: str
     not_before: int | None
+    start_again_at: int | None
     grace_seconds: int | None
     checkpoint_at: int | None
     preempted_count: int
@@ -73,7 +74,14 @@ class PlaceRow(NamedTuple):
 
 
 _INSTANTS: Final = frozenset(
-    {"submitted_at", "started_at", "not_before", "checkpoint_at", "protected_until"}
+    {
+        "submitted_at",
+        "started_at",
+        "not_before",
+        "start_again_at",
+        "checkpoint_at",
+        "protected_until",
+    }
 )
 JOB_COLUMNS: Final = tuple(
     Seconds(name) if name in _INSTANTS else F(name) for name in JobRow._fields

@@ -77,9 +77,15 @@ def pending(
         flavors=flavors,
         held=rows[0].is_held,
         gates=tuple(rows[0].foreign_gates),
-        not_before=rows[0].not_before,
+        not_before=_not_before(rows[0]),
         after=after,
     )
+
+
+def _not_before(job: JobRow) -> int | None:
+    """Before when its owner, or starts of it that failed, do not let it start."""
+    said = [at for at in (job.not_before, job.start_again_at) if at is not None]
+    return max(said, default=None)
 
 
 def running(

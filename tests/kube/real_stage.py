@@ -22,6 +22,7 @@ from topology.kube.live import connect
 from topology.kube.tenancy import priority_classes
 from topology.kube.upkeep import path_of as path_of_object
 from topology.kube.watch import ClusterWatch
+from topology.services.cycle_request import ask_for_cycle
 
 NODES = ("h100-a", "h100-b")
 POOL = {"key": "muster.dev/pool", "value": "gpu", "effect": "NoSchedule"}
@@ -139,6 +140,7 @@ def until_looked(stage, question):
 
     def looked():
         reconcile(stage.cluster, at=stage.now)
+        ask_for_cycle(stage.cluster.pk)
         stage.work()
         return question()
 

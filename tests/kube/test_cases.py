@@ -11,7 +11,6 @@ from scheduling.services import binding
 from tenants.services.tenancy import namespace_of, prepare_tenancy
 from tests.kube.controlplane import kubelets
 from tests.kube.real_stage import (
-    NODES,
     cancel,
     nodes_of,
     path_of,
@@ -32,29 +31,35 @@ def namespace(stage, tenant):
     return f"/api/v1/namespaces/{namespace_of(tenant)}"
 
 
-def test_c03_a_gang_whose_pods_cannot_all_be_made_leaves_none_and_keeps_its_place(
+def test_c03_a_gang_whose_pods_cannot_all_be_made_leaves_its_room_to_others_and_keeps_its_place(
     stage, submit, namespace, control_plane, little_patience
 ):
-    quotas, name = f"{namespace}/resourcequotas", "one-pod"
-    quota = {"metadata": {"name": name}, "spec": {"hard": {"count/pods": "1"}}}
+    quotas, name = f"{namespace}/resourcequotas", "three-pods"
+    quota = {"metadata": {"name": name}, "spec": {"hard": {"count/pods": "3"}}}
     control_plane.api.create(quotas, quota)
-    gang = submit(2)
+    gang = submit(4, gpus=4)
     seen = []
 
-    def given_up():
+    def made_in_part():
         seen.append(nodes_of(stage, gang))
-        return Job.objects.get(pk=gang.pk).attempt == 2
+        return seen[-1] == [""] * 3
 
-    until_looked(stage, given_up)
+    stage.until(made_in_part)
+    next_one = submit(2)
+    until_looked(stage, lambda: state_of(next_one) == "running")
+    given_up = Job.objects.get(pk=gang.pk)
+    left = nodes_of(stage, gang)
     control_plane.api.delete(f"{quotas}/{name}")
+    cancel(stage, next_one)
     until_looked(stage, lambda: state_of(gang) == "running")
 
-    assert [nodes for nodes in seen if nodes not in ([], [""])] == []
-    assert [""] in seen
-    told = list(gang.events.order_by("pk").values_list("to_state", "reason"))[:4]
-    assert told[2:] == [("stopping", "not bound in time"), ("queued", "stopped")]
-    assert Job.objects.get(pk=gang.pk).submitted_at == gang.submitted_at
-    assert sorted(nodes_of(stage, gang)) == list(NODES)
+    assert [node for nodes in seen for node in nodes if node] == left == []
+    assert (given_up.state, given_up.attempt, given_up.failed_starts) == ("queued", 1, 1)
+    told = list(gang.events.order_by("pk").values_list("to_state", "reason"))[2:4]
+    assert told == [("stopping", "not bound in time"), ("queued", "stopped")]
+    started = Job.objects.get(pk=gang.pk)
+    assert (started.submitted_at, started.failed_starts) == (gang.submitted_at, 0)
+    assert nodes_of(stage, gang) == planned(gang)
 
 
 def test_c29_what_a_cancelled_job_held_goes_to_the_next_when_it_is_gone_and_not_before(

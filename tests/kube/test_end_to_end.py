@@ -15,6 +15,7 @@ from tests.kube.real_stage import (
     planned,
     state_of,
     tell_kubelets,
+    until_looked,
     until_taken_back,
 )
 
@@ -33,6 +34,20 @@ class Dying:
     def release_all(self, releases):
         self._gateway.release(releases[0])
         raise SystemExit
+
+
+class Losing:
+    """A gateway that loses something when all pods of a gang are seen, and no gate is open."""
+
+    def __init__(self, gateway, lose):
+        self._gateway, self._lose = gateway, lose
+
+    def __getattr__(self, name):
+        return getattr(self._gateway, name)
+
+    def release_all(self, releases):
+        self._lose()
+        return self._gateway.release_all(releases)
 
 
 def test_a_gang_of_two_is_bound_where_it_was_planned_and_succeeds(stage, submit):
@@ -79,7 +94,7 @@ def test_a_gang_that_is_bound_in_part_is_taken_back_whole(
 
     assert [group for group in stage.gateway.gangs() if group.job == job.public_id] == []
     close(control_plane, NODES[1], closed=False)
-    stage.until(lambda: state_of(job) == "running")
+    until_looked(stage, lambda: state_of(job) == "running")
     assert nodes_of(stage, job) == planned(job)
     assert Job.objects.get(pk=job.pk).attempt == 2
 
@@ -93,8 +108,24 @@ def test_a_gang_whose_node_vanishes_before_it_is_bound_is_taken_back_whole(
     until_taken_back(stage, job)
 
     control_plane.add_nodes(NODES[1], labels=LABELS, taints=[POOL])
-    stage.until(lambda: state_of(job) == "running")
+    until_looked(stage, lambda: state_of(job) == "running")
     assert sorted(nodes_of(stage, job)) == list(NODES)
+
+
+def test_a_gang_whose_node_vanishes_while_it_waits_at_the_gate_is_taken_back_whole(
+    stage, submit, control_plane, little_patience
+):
+    living = stage.gateway
+    stage.gateway = Losing(living, lambda: control_plane.remove_nodes(NODES[1]))
+    job = submit(2)
+
+    until_taken_back(stage, job)
+
+    stage.gateway = living
+    control_plane.add_nodes(NODES[1], labels=LABELS, taints=[POOL])
+    until_looked(stage, lambda: state_of(job) == "running")
+    assert sorted(nodes_of(stage, job)) == list(NODES)
+    assert Job.objects.get(pk=job.pk).attempt == 2
 
 
 def test_a_worker_that_dies_between_two_gates_is_followed_by_one_that_goes_on(stage, submit):
@@ -114,13 +145,14 @@ def test_a_worker_that_dies_between_two_gates_is_followed_by_one_that_goes_on(st
     assert job.attempt == 1
 
 
+@pytest.mark.parametrize("does", ["rejects", "lacks-cpu"])
 def test_a_gang_that_its_nodes_refuse_is_placed_again_and_has_not_failed(
-    stage, submit, control_plane
+    stage, submit, control_plane, does
 ):
     job = submit(2, **{kubelets.DOES: "waits"})
     stage.until(lambda: nodes_of(stage, job) == planned(job) != [])
 
-    tell_kubelets(stage, control_plane, job, "rejects")
+    tell_kubelets(stage, control_plane, job, does)
 
     stage.until(lambda: Job.objects.get(pk=job.pk).attempt == 2)
     stage.until(lambda: nodes_of(stage, job) == planned(job))

@@ -4,7 +4,7 @@ Tests that stand elsewhere: `e` is test_end_to_end, `c` the contract suite.
 
 | failure | test |
 |---|---|
-| node vanishes before its pod is bound | e: a gang whose node vanishes … |
+| node vanishes before its pod is bound | e: a gang whose node vanishes …, before or at the gate |
 | node is cordoned after its pod was pinned to it | e: a gang that is bound in part … |
 | node is tainted after its pod was pinned to it | a node that is tainted … |
 | node is lost under a running gang | a gang that loses a node … |
@@ -94,7 +94,7 @@ def test_a_node_that_is_tainted_before_its_pod_is_bound_gets_no_more_of_the_gang
 
     assert (state_of(job), Node.objects.get(name=NODES[1]).is_open) == ("queued", False)
     taint(control_plane, NODES[1])
-    stage.until(lambda: state_of(job) == "running")
+    until_looked(stage, lambda: state_of(job) == "running")
     assert nodes_of(stage, job) == planned(job)
 
 
@@ -130,7 +130,7 @@ def test_a_place_that_somebody_took_by_hand_costs_the_gang_its_start_and_no_more
 
     assert (state_of(job), Job.objects.get(pk=job.pk).attempt) == ("queued", attempt)
     control_plane.api.delete(f"{PODS}/occupier", gracePeriodSeconds="0")
-    stage.until(lambda: state_of(job) == "running")
+    until_looked(stage, lambda: state_of(job) == "running")
 
 
 def test_what_an_administrator_runs_is_taken_off_what_may_be_planned(

@@ -68,6 +68,7 @@ VALUES = {
         "needs_island": (True, False),
         "service_class": ("training", "offline"),
         "not_before": (None, after(900)),
+        "start_again_at": (None, after(800), after(1000)),
         "grace_seconds": (None, 30),
         "checkpoint_at": (None, after(5), after(6)),
         "preempted_count": (0, 1),

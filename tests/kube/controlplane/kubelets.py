@@ -3,7 +3,8 @@
 Pods start as soon as they are bound, and run until they are told to end. Annotations say otherwise:
 
 - `kubelet.test/does`: "waits" keeps a bound pod from starting, until a test writes "runs";
-  "ends" ends it, and "rejects" fails it before it starts, as a kubelet without room does.
+  "ends" ends it; "rejects" fails it before it starts, as a kubelet without the devices does, and
+  "lacks-cpu" as one that has promised its CPU to others.
 - `kubelet.test/runs-for`: after how long it ends by itself, such as "2s".
 - `kubelet.test/exit-code`: how it ends; 0 unless said.
 - `kubelet.test/stops-in`: how long it takes to stop when it is deleted; no time unless said.
@@ -19,11 +20,12 @@ TERMINATED = 143  # the exit code of a process that ends when asked by SIGTERM
 
 def stages():
     """KWOK's configuration: one stage for each thing that a kubelet does."""
-    starts = _is_not(_note(DOES), "waits", "rejects")
+    starts = _is_not(_note(DOES), "waits", "rejects", "lacks-cpu")
     return [
         _stage("node-ready", "Node", [_is_not(_READY, "True")], status=_NODE_READY),
         _stage("node-heartbeat", "Node", [_is(_READY, "True")], status=_HEARTBEAT, after=600_000),
         _stage("pod-rejected", "Pod", [*_PENDING, _is(_note(DOES), "rejects")], status=_REJECTED),
+        _stage("pod-lacks", "Pod", [*_PENDING, _is(_note(DOES), "lacks-cpu")], status=_LACKING),
         _stage("pod-runs", "Pod", [*_PENDING, starts], status=_RUNNING),
         _stage("pod-ends", "Pod", [*_RUNS, _is(_note(DOES), "ends")], status=_ENDED),
         _stage("pod-has-run", "Pod", [*_RUNS, _RUNS_LONG], status=_ENDED, after_note=RUNS_FOR),
@@ -146,6 +148,12 @@ _REJECTED = """
 phase: Failed
 reason: UnexpectedAdmissionError
 message: "Pod was rejected: Allocate failed due to requested number of devices unavailable"
+"""
+
+_LACKING = """
+phase: Failed
+reason: OutOfcpu
+message: "Node didn't have enough resource: cpu, requested: 500, used: 95800, capacity: 96000"
 """
 
 _NODE_READY = """

@@ -25,6 +25,8 @@ NO_WISHES = {
     "service_class": "training",
     "standby": False,
     "not_before": None,
+    "failed_starts": 0,
+    "start_again_at": None,
     "grace_seconds": None,
     "checkpoint_at": None,
     "saved_seconds": 0,

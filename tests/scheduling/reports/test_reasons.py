@@ -1,3 +1,4 @@
+from datetime import UTC, datetime
 from string import Formatter
 
 import pytest
@@ -10,6 +11,7 @@ from scheduling.states import JobState
 from tenants.models import Tenant
 
 VISION = Tenant(slug="vision")
+AGAIN = {"at": "2026-01-02T03:04:00+00:00"}
 
 
 def held(reason, numbers=None, **job):
@@ -23,7 +25,35 @@ SAID = {
     ),
     "on hold": (held("on_hold"), "On hold until somebody releases it."),
     "not before": (
-        held("not_before", {"at": "2026-01-02T03:04:00+00:00"}),
+        held("not_before", AGAIN),
+        "It may not start before 2026-01-02 03:04 UTC.",
+    ),
+    "its last start failed": (
+        held(
+            "not_before",
+            AGAIN,
+            failed_starts=1,
+            start_again_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        ),
+        "Its last start failed, as its events tell; the next try is at 2026-01-02 03:04 UTC.",
+    ),
+    "its last starts failed": (
+        held(
+            "not_before",
+            AGAIN,
+            failed_starts=3,
+            start_again_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        ),
+        ("Its last 3 starts failed, as its events tell; the next try is at 2026-01-02 03:04 UTC."),
+    ),
+    "not before, after a start that failed before then": (
+        held(
+            "not_before",
+            AGAIN,
+            not_before=datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
+            failed_starts=1,
+            start_again_at=datetime(2026, 1, 2, tzinfo=UTC),
+        ),
         "It may not start before 2026-01-02 03:04 UTC.",
     ),
     "a dependency failed": (
