@@ -20,6 +20,7 @@ Read it in this order:
     growing, layouts           elastic gangs; MIG boards to cut anew
     dependencies, diagnosis    why a job does not start
     explain, consolidate       what would let it start
-    invariants                 the rules, as code
+    invariants                 the rules, as code, with
+        seat_rules, entitlement those of places, and of quota and rights
     codec, scenario            snapshots and plans as JSON and as text
 """
