@@ -7,7 +7,8 @@ from typing import Any
 
 from django.http import HttpResponse
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# The last four as East Asian keyboards write them, which some spreadsheets compute, too.
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _MARK = "\ufeff"  # by which spreadsheets know the encoding
 
 Cell = str | int | float | datetime | None

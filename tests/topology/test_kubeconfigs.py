@@ -45,6 +45,10 @@ def test_only_the_current_context_is_kept_in_a_file_for_us_alone(tmp_path):
     assert (kept, [*kept.parent.iterdir()]) == (tmp_path / "kubeconfigs" / "lab.json", [kept])
 
 
+def test_the_end_of_a_line_that_was_pasted_with_a_token_is_not_of_it():
+    assert kubeconfigs.cut_down(text(user={"token": "abc\n"}))["users"][0]["user"] == USER
+
+
 def test_a_client_certificate_will_do_as_well():
     pair = {"client-certificate-data": "Q0E=", "client-key-data": "S0VZ"}
 
@@ -69,6 +73,8 @@ def test_a_client_certificate_will_do_as_well():
         (text(user={"client-certificate": "/a", "client-key": "/b"}), "files that are on your"),
         (text(user={"username": "a", "password": "b"}), "neither a token"),
         (text(user={"client-certificate-data": "Q0E="}), "neither a token"),
+        (text(user={"token": "abc\r\nX-Other: 1"}), "neither a token"),
+        (text(user={"token": "abc\N{HORIZONTAL ELLIPSIS}"}), "neither a token"),
         (text(cluster={**CLUSTER, "certificate-authority": "/etc/x"}), "files that are on your"),
         (text(cluster={**CLUSTER, "insecure-skip-tls-verify": True}), "does not check"),
         (text(cluster={**CLUSTER, "proxy-url": "http://p"}), "proxy"),

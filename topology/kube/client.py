@@ -112,6 +112,8 @@ class KubernetesWire:
             raise _refusal(error) from error
         except (HTTPError, OSError) as error:
             raise ClusterAway(f"the cluster does not answer: {error}") from error
+        except ValueError:  # of a header, whose words quote the token
+            raise ClusterAway("what the kubeconfig says cannot be sent to a cluster") from None
         return response
 
 

@@ -8,6 +8,7 @@ whom we talk to.
 import ipaddress
 import json
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,16 @@ def _check_user(user: dict[str, Any]) -> None:
         )
     if {"tokenFile", "client-certificate", "client-key"} & user.keys():
         raise _by_file()
-    if not (user.get("token") or {"client-certificate-data", "client-key-data"} <= user.keys()):
+    if not (
+        _is_token(user.get("token"))
+        or {"client-certificate-data", "client-key-data"} <= user.keys()
+    ):
         raise _refused(_("This kubeconfig has neither a token nor a client certificate in it."))
+
+
+def _is_token(said: object) -> bool:
+    """Whether it can be sent in a header, apart from blanks around it."""
+    return bool(re.fullmatch(r"[!-~]+", str(said or "").strip()))
 
 
 def _check_cluster(cluster: dict[str, Any]) -> None:
@@ -141,7 +150,7 @@ def _is_safe(address: str) -> bool:
 
 
 def _texts(said: dict[str, Any], names: tuple[str, ...]) -> dict[str, str]:
-    return {name: str(said[name]) for name in names if said.get(name)}
+    return {name: str(said[name]).strip() for name in names if said.get(name)}
 
 
 def _by_file() -> Refused:

@@ -23,6 +23,7 @@ def cells(*row):
         ("+1+1", "'+1+1"),
         ("@SUM(A1)", "'@SUM(A1)"),
         ("-2+3", "'-2+3"),
+        ("\N{FULLWIDTH EQUALS SIGN}1+1", "'\N{FULLWIDTH EQUALS SIGN}1+1"),
         ("\tname", "'\tname"),
         ("\rname", "'\rname"),
         ("<script>", "<script>"),

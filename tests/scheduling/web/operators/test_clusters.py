@@ -61,6 +61,17 @@ def test_a_pasted_kubeconfig_connects_to_look_only_and_writes_nothing(as_root, s
     assert 'data-part="device_plugin" data-state="there"' in page.content.decode()
 
 
+def test_a_token_that_cannot_be_sent_is_quoted_nowhere(as_root, said, running, tmp_path):
+    path = tmp_path / "kubeconfig"
+    path.write_text(kubeconfig(running.url, "hush-hush\r\nX-Other: 1"))
+
+    answer = as_root.post(PAGE + "connect/", {**said, "way": "file", "path": str(path)})
+
+    assert answer.status_code == 422
+    assert "cannot be sent to a cluster" in text_of(answer)
+    assert "hush-hush" not in text_of(answer)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_two_forms_sent_at_once_one_connects_the_cluster(said):
     root = UserFactory(is_operator=True)
