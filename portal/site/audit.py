@@ -73,10 +73,14 @@ def audit_page(request: HttpRequest) -> HttpResponse:
     """The newest lines that match, a page of them; `?before=` goes on to older ones."""
     require_operator(request.user)
     chosen = {name: request.GET.get(name, "").strip()[:64] for name in FILTERS}
-    found = list(_matching(chosen, request.GET.get("before", ""))[: PAGE_SIZE + 1])
+    events = _matching(chosen, request.GET.get("before", ""))
+    if without_jobs := "without_jobs" in request.GET:
+        events = events.exclude(object_kind="job")
+    found = list(events[: PAGE_SIZE + 1])
     shown = {
         "chosen": chosen,
-        "is_filtered": any(chosen.values()),
+        "without_jobs": without_jobs,
+        "is_filtered": without_jobs or any(chosen.values()),
         "rows": [AuditRow.of(event) for event in found[:PAGE_SIZE]],
         "older": found[PAGE_SIZE - 1].pk if len(found) > PAGE_SIZE else None,
         "is_first": not request.GET.get("before"),

@@ -74,6 +74,16 @@ def test_lines_are_found_by_what_they_are_about(operator, query, found):
     assert [action for action, _ in lines(operator.get(f"{PAGE}?{query}"))] == found
 
 
+def test_jobs_which_are_most_lines_can_be_left_out(operator):
+    audit.record("submit_job", JobFactory(), by=None)
+    audit.record("add_member", UserFactory(), by=None)
+
+    page = operator.get(f"{PAGE}?without_jobs=1")
+
+    assert [action for action, _ in lines(page)] == ["add_member"]
+    assert 'name="without_jobs" value="1" checked' in page.content.decode()
+
+
 def test_older_lines_are_a_page_away(operator):
     for number in range(PAGE_SIZE + 1):
         AuditEvent.objects.create(action=f"act_{number}", object_kind="job", object_id="j")
