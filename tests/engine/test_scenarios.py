@@ -5,6 +5,7 @@ from textwrap import dedent
 import pytest
 
 from scheduling.engine.scenario import ScenarioError, read_scenario
+from scheduling.simulation.run import simulate
 
 SCENARIOS = {
     "the more urgent job goes first, then the older one": (
@@ -232,6 +233,35 @@ def test_devices_are_named_on_request():
             "node n1 8xA100\nrun r 1x8 on 1@n1\nnode n1 4xA100",
             "line 3: node 'n1' is in use and cannot get other GPUs",
         ),
+        (
+            "node n1 1xT4 mode=mps:4\nrun r 1xshare:1GiB on 1@n1\nnode n1 mode=mps:2",
+            "line 3: GPU n1/0 is in use and cannot be shared otherwise",
+        ),
+        (
+            "node n1 2xA100\nrun r 1x1 on 1@n1 required=room",
+            "line 2: unknown level room: write one of node, nvl, rack, block, fabric",
+        ),
+        (
+            "node n1 2xA100\njob x 1x1\nrun r 1x1 on 1@n1 after=x:ok",
+            "line 3: unknown word 'after=x:ok'",
+        ),
+        (
+            "node n1 2xA100\njob x 1x1\nrun r 1x1 on 1@n1\njob r after=x:ok",
+            "line 4: job 'r' has started and waits for no other",
+        ),
+        ("job j 1xmig:1g.5gb,0", "line 1: 0 is too few: 1 at least"),
+        ("job j 1xshare:1GiB,0", "line 1: 0 is too few: 1 at least"),
+        ("job j 1xfrac:0m,1GiB", "line 1: 0 is too few: 1 at least"),
+        *(
+            (f"job j 1x1 {key}=-5m", "line 1: -5m is negative: a duration is 0s or more")
+            for key in ("walltime", "takes", "patience", "stop", "grace", "save")
+        ),
+        (
+            "node n1 1xA100\nrun r 1x1 on 1@n1 limit=-5m",
+            "line 2: -5m is negative: a duration is 0s or more",
+        ),
+        ("tenant T used=-1h", "line 1: -1h is negative: a duration is 0s or more"),
+        ("policy max_grace=-10m", "line 1: -10m is negative: a duration is 0s or more"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(text, message):
@@ -239,3 +269,78 @@ def test_a_line_that_cannot_be_read_is_named(text, message):
         read_scenario(text)
 
     assert str(caught.value) == message
+
+
+TWO_GROUPS = "node n1 4xA100\nrun r a:1x1+b:1x1 on a:1@n1,b:1@n1"
+KEPT_FOR_J = "node n1 4xA100\nrun r 1x4 on 1@n1 stop=5m\njob j a:1x2+b:1x2 p5 walltime=10m"
+HELD_WHOLE = "node n1 1xA100-40GB\nrun r 1x1 on 1@n1 limit=1h"
+CUT = "node n1 1xA100-40GB\ngpu n1/0 mig 3g.20gb@0,1g.5gb@4\nrun r 1xmig:1g.5gb on 1@n1 limit=1h"
+WAITING = "node n1 1xA100\njob x 1x1 held\njob y 1x1 after=x:ok\ntenant T\njob z 1x1 held tenant=T"
+
+
+@pytest.mark.parametrize(
+    ("beginning", "line", "message"),
+    [
+        (TWO_GROUPS, "job r 1x2", "job 'r' has a place and cannot get another shape"),
+        (KEPT_FOR_J, "job j 1x2", "job 'j' has a place and cannot get another shape"),
+        (
+            HELD_WHOLE,
+            "gpu n1/0 time_slicing:4",
+            "GPU n1/0 is in use and cannot be shared otherwise",
+        ),
+        (HELD_WHOLE, "node n1 mode=mps:4", "GPU n1/0 is in use and cannot be shared otherwise"),
+        (
+            CUT,
+            "gpu n1/0 mig 3g.20gb@0,3g.20gb@4",
+            "GPU n1/0 is in use and cannot be shared otherwise",
+        ),
+        (WAITING, "job y after=nosuch:ok", "job 'y' cannot wait for it: unknown job nosuch"),
+        (WAITING, "job y after=z:ok", "job 'y' cannot wait for it: unknown job z"),
+        (WAITING, "job x after=y:any", "job 'x' cannot wait for it: cycle x→y→x"),
+        (
+            WAITING,
+            "job y preferred=room",
+            "unknown level room: write one of node, nvl, rack, block, fabric",
+        ),
+    ],
+)
+def test_a_later_line_that_cannot_hold_is_named(beginning, line, message):
+    number = len(beginning.splitlines()) + 1
+
+    with pytest.raises(ScenarioError) as caught:
+        list(simulate(read_scenario(f"{beginning}\n@1m {line}")))
+
+    assert str(caught.value) == f"line {number}: {message}"
+
+
+def test_what_says_nothing_new_may_be_said_of_what_is_in_use():
+    text = f"{CUT}\n@1m gpu n1/0 mig 3g.20gb@0,1g.5gb@4\n@2m job r 1xmig:1g.5gb p5"
+
+    assert list(simulate(read_scenario(text))) == ["+60m end r"]
+
+
+def test_a_job_that_is_sent_again_and_refused_leaves_the_first_as_it_was():
+    text = """
+    node n1 1xA100
+    job x 1x1 takes=1m
+    job y 1x1 held after=x:ok
+    @2m job x 1x1 walltime=0s
+    @3m job y p5
+    """
+
+    lines = list(simulate(read_scenario(dedent(text))))
+
+    assert lines == [
+        "+0m start x 1@n1",
+        "+0m hold y on_hold",
+        "+1m end x",
+        "+2m refuse x walltime: 0 is no run time",
+    ]
+
+
+def test_what_was_kept_for_a_job_is_not_kept_for_another_of_its_name():
+    text = f"{KEPT_FOR_J}\n@1m cancel j\n@1m job j 1x2 p5 walltime=10m"
+
+    lines = list(simulate(read_scenario(text)))
+
+    assert "+5m start j 1@n1 quality=100" in lines

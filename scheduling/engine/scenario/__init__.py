@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.scenario import values
 from scheduling.engine.scenario.lines import apply_line, policy_changes
-from scheduling.engine.scenario.refusals import refuse_new
+from scheduling.engine.scenario.refusals import check_change, refuse_new
 from scheduling.engine.scenario.render import Renderer
 from scheduling.engine.scenario.survey import take_snapshot
 from scheduling.engine.scenario.world import World
@@ -84,13 +84,22 @@ def read_scenario(text: str) -> Scenario:
 
 def apply_event(world: World, event: Event) -> list[tuple[str, str]]:
     """Let `event` happen. Returns (job, why) of jobs that submission refuses."""
-    before = set(map(id, world.jobs.values()))
+    before = dict(world.jobs)
+    word, name, *_ = *event.line.split(), ""
     try:
         apply_line(world, event.line, at=event.at, is_event=True)
+        job = world.jobs.get(name)
+        if word != "job" or job is None or job.is_placed:
+            return []
+        if job is before.get(name):
+            check_change(world, job)
+            return []
     except (ValueError, KeyError) as error:
         raise ScenarioError(f"line {event.number}: {error}") from error
-    new = [job for job in world.jobs.values() if id(job) not in before and not job.is_placed]
-    return refuse_new(world, new)
+    refused = refuse_new(world, [job])
+    if refused and name in before:
+        world.jobs[name] = before[name]
+    return refused
 
 
 def _event(number: int, line: str) -> Event:

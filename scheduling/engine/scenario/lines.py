@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, get_type_hints
 
-from scheduling.engine.jobs import Level
+from scheduling.engine.jobs import Group, Level
 from scheduling.engine.policy import Policy
 from scheduling.engine.scenario import options, values
 from scheduling.engine.scenario.events import EVENTS, stop_duration
+from scheduling.engine.scenario.refusals import check_levels
 from scheduling.engine.scenario.seating import seats_of
 from scheduling.engine.scenario.survey import node_of
 from scheduling.engine.scenario.world import (
@@ -15,9 +16,11 @@ from scheduling.engine.scenario.world import (
     GpuState,
     Job,
     Keep,
+    Layout,
     Node,
     Owner,
     PromisedBlock,
+    Sharing,
     World,
 )
 from scheduling.engine.snapshot import GpuMode
@@ -54,8 +57,9 @@ def _node(world: World, words: Sequence[str], at: int) -> None:
     _check_partition(node, found)
     options.change(node, found)
     for word in shared:
-        for gpu in node.gpus:
-            gpu.sharing = options.sharing(word.removeprefix("mode="))
+        sharing = options.sharing(word.removeprefix("mode="))
+        for number in range(node.count):
+            _recut(world, node, number, sharing)
     world.nodes[name] = node
 
 
@@ -65,6 +69,18 @@ def _check_nobody_sits(world: World, name: str) -> None:
     kept = (seat.node for keep in world.keeps.values() for seat in keep.seats)
     if name in {*held, *kept}:
         raise ValueError(f"node {name!r} is in use and cannot get other GPUs")
+
+
+def _recut(world: World, node: Node, number: int, sharing: Sharing, layout: Layout = ()) -> None:
+    """Share or cut a GPU otherwise, which it may be only while nobody holds or keeps any of it."""
+    gpu = node.gpus[number]
+    if (gpu.sharing, gpu.layout) == (sharing, layout):
+        return
+    held = (seat for job in world.placed() for seat in job.seats)
+    kept = (seat for keep in world.keeps.values() for seat in keep.seats)
+    if any(seat.node == node.name and number in seat.numbers for seat in (*held, *kept)):
+        raise ValueError(f"GPU {node.name}/{number} is in use and cannot be shared otherwise")
+    gpu.sharing, gpu.layout = sharing, layout
 
 
 def _check_partition(node: Node, found: Mapping[str, Any]) -> None:
@@ -88,10 +104,9 @@ def _gpu(world: World, words: Sequence[str], at: int) -> None:
     elif rest in (["faulty"], ["ok"]):
         gpu.faulty = rest == ["faulty"]
     elif rest[0] == "mig" and len(rest) == 2:  # noqa: PLR2004 -- mig LAYOUT
-        gpu.layout = _layout(node, rest[1])
-        gpu.sharing = GpuMode.MIG, 1, False
+        _recut(world, node, int(number), (GpuMode.MIG, 1, False), _layout(node, rest[1]))
     elif len(rest) == 1:
-        gpu.sharing, gpu.layout = options.sharing(rest[0]), ()
+        _recut(world, node, int(number), options.sharing(rest[0]))
     else:
         raise ValueError(f"unknown word {rest[0]!r}")
 
@@ -106,7 +121,7 @@ def _instance(gpu: GpuState, place: str, start: str, words: Sequence[str]) -> No
     change(int(start))
 
 
-def _layout(node: Node, word: str) -> tuple[tuple[int, str], ...]:
+def _layout(node: Node, word: str) -> Layout:
     model = find_model(node.model)
     if model is None or not model.has_mig:
         raise ValueError(f"{node.model} has no MIG")
@@ -160,24 +175,37 @@ def _check_cohort(world: World, owner: Owner) -> None:
 
 def _job(world: World, words: Sequence[str], at: int) -> None:
     name, *rest = words
-    job = world.jobs.get(name)
+    known = job = world.jobs.get(name)
     shape = rest and "=" not in rest[0] and rest[0] not in options.JOB.flags
     if job is None or job.has_ended:
         job = Job(id=world.next_id(), name=name, submitted=at)
+        world.keeps.pop(name, None)
     if shape and not _is_priority(rest[0]):
-        job.groups = values.groups(rest.pop(0))
+        _reshape(world, job, values.groups(rest.pop(0)))
     if not job.groups:
         raise ValueError(f"job {name!r} needs a shape: write 4x8")
-    options.change(job, options.JOB.read(rest, at))
-    _check_job(world, job)
+    found = options.JOB.read(rest, at)
+    if job.is_placed and "after" in found:
+        raise ValueError(f"job {name!r} has started and waits for no other")
+    options.change(job, found)
+    _check_job(world, job, is_new=job is not known)
     world.jobs[name] = job
+
+
+def _reshape(world: World, job: Job, groups: tuple[Group, ...]) -> None:
+    """Let `job` ask for other members, which it may only while none has a place."""
+    if groups != job.groups and (job.is_placed or job.name in world.keeps):
+        raise ValueError(f"job {job.name!r} has a place and cannot get another shape")
+    job.groups = groups
 
 
 def _is_priority(word: str) -> bool:
     return word[0] == "p" and word[1:].isdecimal()
 
 
-def _check_job(world: World, job: Job) -> None:
+def _check_job(world: World, job: Job, *, is_new: bool) -> None:
+    if not is_new:
+        check_levels(job)
     if job.tenant == NOBODY:
         world.tenants.setdefault(NOBODY, Owner(NOBODY))
     if job.tenant not in world.tenants:
@@ -203,7 +231,7 @@ def _run(world: World, words: Sequence[str], at: int) -> None:
     job.seats = seats_of(world, job, values.place(rest[2]), devices)
     if is_stopping:
         job.state, job.gone_at = "stopping", at + stop_duration(world, job)
-    _check_job(world, job)
+    _check_job(world, job, is_new=False)
     world.jobs[name] = job
 
 
@@ -262,7 +290,7 @@ def _policy_value(key: str, kind: Any, word: str) -> Any:
     if kind in {int, int | None}:
         if word == "none" and kind is not int:
             return None
-        return values.whole(word) if word.isdecimal() else values.seconds(word)
+        return values.whole(word) if word.isdecimal() else values.duration(word)
     return kind(word)
 
 

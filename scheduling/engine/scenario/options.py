@@ -136,7 +136,7 @@ TENANT: Final = Grammar(
     {
         **_COHORT_KEYS,
         "cohort": Key("cohort", a_word),
-        "used": Key("used", values.seconds),
+        "used": Key("used", values.duration),
         "budget": Key("budget", values.seconds),
         "max_priority": Key("max_priority", values.whole),
     },
@@ -147,11 +147,11 @@ _JOB_KEYS: Final = {
     "tenant": Key("tenant", a_word),
     "model": Key("models", _flavors),
     "gpumem": Key("gpu_memory_mib", values.mib),
-    "walltime": Key("walltime", values.seconds),
-    "takes": Key("takes", values.seconds),
+    "walltime": Key("walltime", values.duration),
+    "takes": Key("takes", values.duration),
     "required": Key("required", a_word),
     "preferred": Key("preferred", a_word),
-    "patience": Key("patience", values.seconds),
+    "patience": Key("patience", values.duration),
     "class": Key("service_class", _service_class),
     "after": Key("after", _after),
     "not_before": Key("not_before", values.seconds, is_instant=True),
@@ -161,18 +161,18 @@ _JOB_KEYS: Final = {
     "nics": Key("nics", values.whole),
     "min_total": Key("min_total", values.whole),
     "submitted": Key("submitted", values.seconds, is_instant=True),
-    "stop": Key("stop", values.seconds),
-    "grace": Key("grace", values.seconds),
-    "save": Key("save", values.seconds),
+    "stop": Key("stop", values.duration),
+    "grace": Key("grace", values.duration),
+    "save": Key("save", values.duration),
 }
 _JOB_FLAGS: Final = {"island": "island", "standby": "standby", "fixed": "fixed", "held": "held"}
 JOB: Final = Grammar(_JOB_KEYS, _JOB_FLAGS)
 RUN: Final = Grammar(
     {
-        **_JOB_KEYS,
+        **{name: key for name, key in _JOB_KEYS.items() if name != "after"},
         "gpus": Key("devices", a_word),
         "since": Key("started", values.seconds, is_instant=True),
-        "limit": Key("walltime", values.seconds),
+        "limit": Key("walltime", values.duration),
         "expected": Key("expected", values.seconds, is_instant=True),
         "ckpt": Key("checkpoint", values.seconds, is_instant=True),
         "protected": Key("protected", values.seconds, is_instant=True),

@@ -1,6 +1,6 @@
 """What submission refuses: jobs that could never mean anything, with the word at fault."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from scheduling.engine.jobs import Level
 from scheduling.engine.scenario.world import Job, World
@@ -14,9 +14,9 @@ def refuse_new(world: World, new: Iterable[Job]) -> list[tuple[str, str]]:
     left = list(new)
     order = {job.name: place for place, job in enumerate(left)}
     refused: list[tuple[str, str]] = []
-    cycles = _cycles(left)
+    cycles = {job.name: _cycle(world, job) for job in left}
     while True:
-        found = [(job, why) for job in left if (why := cycles.get(job.name) or _why(world, job))]
+        found = [(job, why) for job in left if (why := cycles[job.name] or _why(world, job))]
         if not found:
             return sorted(refused, key=lambda own: order[own[0]])
         for job, why in found:
@@ -25,15 +25,37 @@ def refuse_new(world: World, new: Iterable[Job]) -> list[tuple[str, str]]:
             refused.append((job.name, why))
 
 
+def check_levels(job: Job) -> None:
+    """Raises ValueError for a wish that names no level."""
+    why = _unknown_level(job)
+    if why:
+        raise ValueError(f"{why}: write one of {', '.join(Level.__members__).lower()}")
+
+
+def check_change(world: World, job: Job) -> None:
+    """Raises ValueError where `job`, that is known, now waits for what submission refuses."""
+    why = _cycle(world, job) or _unknown_parent(world, job)
+    if why:
+        raise ValueError(f"job {job.name!r} cannot wait for it: {why}")
+
+
 def _why(world: World, job: Job) -> str | None:
     most = world.tenants[job.tenant].max_priority
     if most is not None and job.priority > most:
         return f"priority: {most} is the highest that {job.tenant} may use"
     if job.walltime == 0:
         return "walltime: 0 is no run time"
+    return _unknown_level(job) or _unknown_parent(world, job)
+
+
+def _unknown_level(job: Job) -> str | None:
     for level in (job.required, job.preferred):
         if level and level.upper() not in Level.__members__:
             return f"unknown level {level}"
+    return None
+
+
+def _unknown_parent(world: World, job: Job) -> str | None:
     for parent, _ in job.after:
         other = world.jobs.get(parent)
         if other is None or other.tenant != job.tenant:
@@ -41,23 +63,19 @@ def _why(world: World, job: Job) -> str | None:
     return None
 
 
-def _cycles(jobs: Iterable[Job]) -> dict[str, str]:
-    """For each job that waits for itself: the way round, each before the one that waits for it."""
-    by_name = {job.name: job for job in jobs}
-    found: dict[str, str] = {}
-    for name in by_name:
-        way = _way_back(by_name, name)
-        if way:
-            found[name] = "cycle " + "→".join(reversed(way))
-    return found
+def _cycle(world: World, job: Job) -> str | None:
+    """The way round of a job that waits for itself, each before the one that waits for it."""
+    way = _way_back(world.jobs, job.name)
+    return "cycle " + "→".join(reversed(way)) if way else None
 
 
-def _way_back(jobs: dict[str, Job], name: str) -> list[str] | None:
+def _way_back(jobs: Mapping[str, Job], name: str) -> list[str] | None:
     """The shortest way from a job along what it waits for back to itself, or None."""
     ways, seen = [[name]], {name}
     while ways:
         way = ways.pop(0)
-        for parent, _ in jobs[way[-1]].after if way[-1] in jobs else ():
+        job = jobs.get(way[-1])
+        for parent, _ in job.after if job is not None and job.state == "waiting" else ():
             if parent == name:
                 return [*way, parent]
             if parent not in seen:

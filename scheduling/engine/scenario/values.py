@@ -29,6 +29,14 @@ def seconds(word: str) -> int:
     return sign * sum(whole(number) * _SECONDS[unit] for number, unit in parts)
 
 
+def duration(word: str) -> int:
+    """Seconds as in `seconds`, of a length of time: never negative."""
+    length = seconds(word)
+    if length < 0:
+        raise ValueError(f"{word} is negative: a duration is 0s or more")
+    return length
+
+
 def mib(word: str) -> int:
     """Whole MiB of `40GiB` or `46068MiB`."""
     found = re.fullmatch(r"(\d+)(MiB|GiB|TiB)", word)
@@ -51,6 +59,14 @@ def at_most(most: int, word: str) -> int:
     number = whole(word)
     if number > most:
         raise ValueError(f"{word} is too many: {most} at most")
+    return number
+
+
+def _count(word: str) -> int:
+    """A whole number that is 1 or more."""
+    number = whole(word)
+    if number < 1:
+        raise ValueError(f"{word} is too few: 1 at least")
     return number
 
 
@@ -94,12 +110,12 @@ def _request(word: str) -> Request:
         return Request(kind=Access.WHOLE, count=count) if count else Request()
     first, _, second = rest.partition(",")
     if kind == "mig" and first:
-        return Request(kind=Access.SLICE, profile=first, count=whole(second or "1"))
+        return Request(kind=Access.SLICE, profile=first, count=_count(second or "1"))
     if kind == "share" and first:
-        return Request(kind=Access.SHARE, gpu_memory_mib=mib(first), count=whole(second or "1"))
+        return Request(kind=Access.SHARE, gpu_memory_mib=mib(first), count=_count(second or "1"))
     if kind == "frac" and first.endswith("m") and second:
         return Request(
-            kind=Access.FRACTION, gpu_milli=whole(first[:-1]), gpu_memory_mib=mib(second)
+            kind=Access.FRACTION, gpu_milli=_count(first[:-1]), gpu_memory_mib=mib(second)
         )
     raise ValueError(f"{word!r} is nothing that a member could ask for")
 

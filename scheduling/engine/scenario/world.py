@@ -15,14 +15,17 @@ NOBODY: Final = "default"
 Sharing = tuple[GpuMode, int, bool]
 """How a GPU is shared, into how many replicas, and whether one member may have several."""
 
+Layout = tuple[tuple[int, str], ...]
+"""The MIG instances of a GPU: (placement start, profile), by start."""
+
 
 @dataclass(slots=True)
 class GpuState:
-    """One GPU of a node, as declared. layout: (placement start, profile), by start."""
+    """One GPU of a node, as declared."""
 
     sharing: Sharing = (GpuMode.EXCLUSIVE, 1, False)
     faulty: bool = False
-    layout: tuple[tuple[int, str], ...] = ()
+    layout: Layout = ()
     faulty_starts: set[int] = field(default_factory=set)
 
     @property
@@ -90,6 +93,11 @@ class Seat:
     gpus: tuple[int, ...] = ()
     instances: tuple[tuple[int, int], ...] = ()
     slots: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def numbers(self) -> set[int]:
+        """Of the GPUs that it has, or has a part of."""
+        return {*self.gpus, *(gpu for gpu, _ in (*self.instances, *self.slots))}
 
 
 @dataclass(slots=True)
