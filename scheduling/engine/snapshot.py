@@ -48,7 +48,7 @@ from scheduling.engine.arrays import (
     frozen,
     frozen_flags,
 )
-from scheduling.engine.jobs import Level, PendingJob, PlacedMember, RunningJob
+from scheduling.engine.jobs import Level, PendingJob, PlacedMember, RunningJob, ServiceClass
 
 PARTS_PER_GPU: Final = 168_000
 """Quota is counted in these: a seventh, a 64th and a thousandth of a GPU are whole numbers."""
@@ -222,6 +222,53 @@ class Snapshot:
             raise ValueError("quotas are for other tenants or flavors than the snapshot")
         if len(self.node_names) != len(self.node_ids):
             raise ValueError("every node needs a name")
+        if len(self.tenant_names) != len(self.tenant_ids):
+            raise ValueError("every tenant needs a name")
+        for name, (least, most) in self._limits().items():
+            array = getattr(self, name)
+            if array.size and not least <= array.min() <= array.max() <= most:
+                raise ValueError(f"{name} must be from {least} to {most}")
+        self._check_domains()
+        self._check_parents()
+
+    def _limits(self) -> dict[str, tuple[int, int]]:
+        """The least and the most of the arrays of indexes and of enumerations."""
+        return {
+            "node_flavor": (0, len(self.flavors) - 1),
+            "node_dedicated": (UNKNOWN, max(ServiceClass)),
+            "gpu_node": (0, len(self.node_ids) - 1),
+            "gpu_model": (UNKNOWN, len(self.gpu_models) - 1),
+            "gpu_mode": (0, max(GpuMode)),
+            "mig_gpu": (0, len(self.gpu_ids) - 1),
+            "mig_profile": (0, len(self.profiles) - 1),
+            "slot_gpu": (0, len(self.gpu_ids) - 1),
+            "slot_instance": (UNKNOWN, len(self.mig_gpu) - 1),
+        }
+
+    def _check_domains(self) -> None:
+        sizes = [len(names) for names in self.domain_names]
+        if sizes != [len(own) for own in self.domain_oversub_milli] or len(sizes) != len(Level):
+            raise ValueError("domain_names and domain_oversub_milli must be equally long by level")
+        if not self.node_domain.size:
+            return
+        named = [size or NEVER for size in sizes]
+        if self.node_domain.min() < 0 or (self.node_domain.max(axis=1) >= named).any():
+            raise ValueError("node_domain must be indexes into domain_names")
+
+    def _check_parents(self) -> None:
+        """Rows of cohorts, and no row below itself: every way up ends, halved at each step."""
+        parent, tenants = self.quotas.parent, len(self.tenant_ids)
+        below = parent != UNKNOWN
+        if (parent[below] < tenants).any() or (parent >= len(parent)).any():
+            raise ValueError(
+                f"quotas.parent must be the row of a cohort, from {tenants} to {len(parent) - 1},"
+                f" or {UNKNOWN}"
+            )
+        above = parent
+        for _ in range(len(parent).bit_length()):
+            above = np.where(above == UNKNOWN, UNKNOWN, above[above])
+        if (above != UNKNOWN).any():
+            raise ValueError("quotas.parent must not lead round in a cycle")
 
 
 _WORDS: Final[Mapping[str, tuple[Any, ...]]] = {
