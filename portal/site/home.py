@@ -16,15 +16,12 @@ from scheduling.querysets import JobQuerySet
 from scheduling.reports.capacity import FlavorCapacity, capacity_of
 from scheduling.reports.jobs import count_by_state, job_rows, with_rows
 from scheduling.reports.layouts import drift_in
-from scheduling.reports.occupancy import holders_in
 from scheduling.reports.queue import Queue, jobs_at, queue_of, queue_rows
 from scheduling.reports.quota_use import TenantUse, tenants_in_use
 from scheduling.reports.vitals import is_stalled
 from scheduling.states import HOLDING, JobState
-from scheduling.web.cluster import KIND_LABELS, NODE_STATES, ClusterMap, draw_map, looks
+from scheduling.web.map import KIND_LABELS, NODE_STATES, looks, map_of
 from tenants.models import QuotaRequest, Role, Tenant
-from topology.models import Cluster
-from topology.reports.floor import floor_plan
 from topology.web.clusters import chosen_cluster
 
 LOOK_EVERY = 15.0  # seconds
@@ -95,9 +92,10 @@ def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
         "head": head,
         "stuck": next((line for line in head if line.row), None),
         "drift": drift_in(cluster) if cluster else [],
-        "uses": tenants_in_use(Tenant.objects.active().order_by("slug")),
+        "uses": _busiest(tenants_in_use(Tenant.objects.active().order_by("slug"))),
+        "tenant_count": Tenant.objects.active().count(),
         "holding": Job.objects.holding().filter(cluster=cluster).count(),
-        "map": _map(cluster, request),
+        "map": map_of(cluster, reader=request.user),
         "kinds": KIND_LABELS,
         "node_states": NODE_STATES,
         "planned_at": cluster.planned_at if cluster else None,
@@ -111,10 +109,9 @@ def _longest_asked() -> QuotaRequest | None:
     return rows.order_by("submitted_at", "pk").first()
 
 
-def _map(cluster: Cluster | None, request: HttpRequest) -> ClusterMap:
-    if cluster is None:
-        return ClusterMap((), ())
-    return draw_map(floor_plan(cluster), holders_in(cluster, reader=request.user))
+def _busiest(uses: Iterable[TenantUse]) -> tuple[TenantUse, ...]:
+    """The first few by GPUs in use, then by jobs that wait; by name among equals."""
+    return tuple(sorted(uses, key=lambda use: (-use.used, -use.waiting, use.tenant.slug))[:SHOWN])
 
 
 def _totals(capacity: Iterable[FlavorCapacity]) -> dict[str, int]:

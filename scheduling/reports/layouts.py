@@ -9,7 +9,7 @@ from django.db.models import Count, Q
 from scheduling.models import LayoutRequest
 from topology.models import Cluster, Layout, LayoutVersion, Node, NodeChange, Rollout
 from topology.querysets import NodeQuerySet
-from topology.services.layouts import board_of, offers_of, wish_of
+from topology.services.layouts import boards_of, offers_of, wish_of
 from topology.states import Step
 
 MOST_ROLLOUTS = 20
@@ -61,13 +61,25 @@ def with_boards(nodes: NodeQuerySet) -> NodeQuerySet:
     return nodes.select_related("flavor").prefetch_related("gpus__instances")
 
 
+def nodes_for(layout: Layout) -> NodeQuerySet:
+    """The present nodes of the kind that `layout` is for. Two queries."""
+    present = layout.cluster.nodes.present()
+    wanted = (layout.gpu_model, layout.gpu_count)
+    boards = boards_of(present)
+    return present.filter(
+        pk__in=[key for key, (board, count) in boards.items() if (board.key, count) == wanted]
+    )
+
+
 def kinds_in(cluster: Cluster) -> list[Kind]:
     """The present nodes by what they are; nodes of boards that nobody knows are left out."""
     found: dict[tuple[str, int], list[Node]] = {}
-    for node in with_boards(cluster.nodes.present()).in_name_order():
-        board = board_of(node)
-        if board is not None:
-            found.setdefault((board.key, len(node.gpus.all())), []).append(node)
+    present = cluster.nodes.present()
+    boards = boards_of(present)
+    for node in present.defer("survey").in_name_order():
+        if node.pk in boards:
+            board, count = boards[node.pk]
+            found.setdefault((board.key, count), []).append(node)
     return [Kind(*key, tuple(nodes)) for key, nodes in sorted(found.items())]
 
 

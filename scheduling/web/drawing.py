@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from scheduling.reports.occupancy import GpuUse, Holder, use_of
+from topology.models import Node
 from topology.reports.floor import NodePlan
 
 CELL, GAP, ISLAND_GAP = 22, 4, 8  # 26 from cell to cell: targets of 24 do not overlap
@@ -34,6 +35,18 @@ class NodePicture:
     height: int
     cells: tuple[Cell, ...]
     brackets: tuple[Bracket, ...]
+
+    @property
+    def node(self) -> Node:
+        return self.plan.node
+
+    @property
+    def state(self) -> str:
+        return self.plan.state
+
+    @property
+    def total(self) -> int:
+        return len(self.cells)
 
     @property
     def free(self) -> int:

@@ -29,6 +29,7 @@ from scheduling.web.templates import TEMPLATES, Template
 from topology.web.clusters import chosen_cluster, clusters_of
 
 UNPROCESSABLE = 422
+MOST_TENANTS = 8  # whose use is shown beside the form
 FORM, YAML, CURL = VIEWS = "form", "yaml", "curl"
 Done = TypeVar("Done")
 Asked = JobRequest | ArrayRequest
@@ -116,7 +117,7 @@ def _shown(request: HttpRequest, draft: Draft, trial: Trial | None) -> dict[str,
         "curl": curl_of(draft.form, address=address) if draft.view == CURL else "",
         "trial": trial,
         "helps": _helps(trial, request),
-        "uses": tenants_in_use(draft.form.fields["tenant"].queryset),
+        "uses": tenants_in_use(draft.form.fields["tenant"].queryset[:MOST_TENANTS]),
         "capacity": capacity_of(cluster) if cluster else (),
         "templates": _templates(),
         "last": _last_job(request),

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from topology.models import Cluster, Gpu, Node
+from topology.models import Gpu, Node
 from topology.querysets import NodeQuerySet
 
 
@@ -44,9 +44,9 @@ class PoolPlan:
         return tuple(node for rack in self.racks for node in rack.nodes)
 
 
-def floor_plan(cluster: Cluster) -> tuple[PoolPlan, ...]:
-    """The present nodes of `cluster`; pools, racks and nodes by name. Two queries."""
-    plans = [node_plan(node) for node in with_gpus(cluster.nodes.present()).in_name_order()]
+def floor_plan(nodes: NodeQuerySet) -> tuple[PoolPlan, ...]:
+    """`nodes` with their GPUs; pools, racks and nodes by name. Two queries."""
+    plans = [node_plan(node) for node in with_gpus(nodes).in_name_order()]
     plans.sort(key=lambda plan: (_pool(plan), _rack(plan)))
     return tuple(PoolPlan(name, _racks(members)) for name, members in groupby(plans, key=_pool))
 

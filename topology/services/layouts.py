@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
+
+from django.db.models import Count
 
 from topology.catalog.gpus import MODELS, GpuModel, find_model
 from topology.catalog.mig import MigInstance
@@ -13,6 +16,7 @@ from topology.layouts.node import WHOLE_GPU, GpuLayout, MigStrategy
 from topology.layouts.preview import NodeSetup
 from topology.layouts.wish import Wish, setup_of
 from topology.models import Gpu, GpuMode, Layout, LayoutVersion, Node, NodeChange
+from topology.querysets import NodeQuerySet
 
 Slices = Sequence[tuple[str, int]] | None
 _SAME_MEMORY = 0.1  # two boards of one family differ by more
@@ -32,10 +36,32 @@ def board_of(node: Node) -> GpuModel | None:
     return found.pop() if len(found) == 1 else None
 
 
+def boards_of(nodes: NodeQuerySet) -> dict[int, tuple[GpuModel, int]]:
+    """The board of each of `nodes`, as `board_of`, and how many of it, by the node's key.
+
+    One query; nodes of boards that nobody knows are left out.
+    """
+    rows = Gpu.objects.filter(node__in=nodes).order_by()
+    rows = rows.values_list("node", "model", "memory_mib", "node__flavor__gpu_model")
+    found: dict[int, list[tuple[GpuModel | None, int]]] = {}
+    for node, model, memory_mib, word, count in rows.annotate(count=Count("pk")):
+        found.setdefault(node, []).append((_named(model, word or "", memory_mib), count))
+    return {
+        node: (board, sum(count for _board, count in parts))
+        for node, parts in found.items()
+        if (board := parts[0][0]) is not None and {own for own, _count in parts} == {board}
+    }
+
+
 def _board_of(gpu: Gpu, node: Node) -> GpuModel | None:
-    words = [gpu.model, node.flavor.gpu_model if node.flavor else ""]
+    return _named(gpu.model, node.flavor.gpu_model if node.flavor else "", gpu.memory_mib)
+
+
+@lru_cache(maxsize=512)
+def _named(gpu_model: str, flavor_model: str, memory_mib: int | None) -> GpuModel | None:
+    words = [gpu_model, flavor_model]
     models = [model for word in words if (model := find_model(word)) is not None]
-    return next((model for model in models if _has_memory(model, gpu.memory_mib)), None)
+    return next((model for model in models if _has_memory(model, memory_mib)), None)
 
 
 def _has_memory(model: GpuModel, memory_mib: int | None) -> bool:

@@ -13,14 +13,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from portal.core import clock
 from portal.core.errors import PortalError
 from portal.core.web import blame, polled, signed_in, tag_of
-from scheduling.reports.layouts import with_boards
+from scheduling.reports.layouts import nodes_for, with_boards
 from scheduling.reports.rollout_preview import preview_rollout
 from scheduling.reports.rollouts import rollout_detail
 from scheduling.services.layouts.rollouts import (
     RolloutRequest,
     begin_rollout,
     check_request,
-    fits,
     pause_rollout,
     resume_rollout,
     revert_rollout,
@@ -51,15 +50,12 @@ def new(request: HttpRequest, layout: str) -> HttpResponse:
     cluster = cluster_sent(request) if request.method == "POST" else chosen_cluster(request)
     row = get_object_or_404(Layout.objects.select_related("cluster"), cluster=cluster, slug=layout)
     version = _version(row, request)
-    nodes = [
-        node
-        for node in with_boards(row.cluster.nodes.present()).in_name_order()
-        if fits(node, version)
-    ]
+    fitting = nodes_for(row)
+    nodes = list(fitting.defer("survey", "layout_seen").in_name_order())
     form = RolloutForm(request.POST if request.method == "POST" else None)
-    sent, proposed = request.POST.getlist("nodes"), request.GET.getlist("node")
-    named = sent if request.method == "POST" else proposed
-    chosen = [node for node in nodes if node.name in named]
+    is_sent = request.method == "POST"
+    named = request.POST.getlist("nodes") if is_sent else request.GET.getlist("node")
+    chosen = list(with_boards(fitting.filter(name__in=named)).in_name_order()) if named else []
     shown = _plan_page(version, nodes, chosen, form)
     if not form.is_bound or not form.is_valid():
         return _page(request, shown)

@@ -1,11 +1,12 @@
 from dataclasses import dataclass
 
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from portal.core.web import found, signed_in
+from portal.core.web import Slice, found, signed_in
 from scheduling.models import Job
 from scheduling.reports.budgets import budgets_of
 from scheduling.reports.jobs import JobRow, job_rows, with_rows
@@ -16,6 +17,7 @@ from tenants.access import has_role
 from tenants.models import Membership, QuotaRequest, Role, Tenancy, Tenant, User
 
 RECENT = 10
+TENANTS = 24  # on a page
 NOTHING = PersonUse(gpus=0, running=0, waiting=0)
 
 
@@ -45,9 +47,15 @@ class PersonRow:
 @require_safe
 @signed_in
 def quota(request: HttpRequest) -> HttpResponse:
-    """The reader's tenants, what each is guaranteed and what it uses."""
+    """The reader's tenants, a page of them: what each is guaranteed and what it uses."""
     tenants = Tenant.objects.visible_to(request.user).active().order_by("slug")
-    return render(request, "scheduling/quota.html", {"uses": tenants_in_use(tenants)})
+    text = request.GET.get("q", "").replace("\0", "").strip()[:80]
+    if text:
+        tenants = tenants.filter(Q(name__icontains=text) | Q(slug__icontains=text))
+    page = Slice.asked_for(request, size=TENANTS, total=tenants.count())
+    uses = tenants_in_use(tenants[page.start : page.start + TENANTS])
+    shown = {"uses": uses, "page": page, "text": text}
+    return render(request, "scheduling/quota.html", shown)
 
 
 def visible_tenant(request: HttpRequest, slug: str) -> Tenant:

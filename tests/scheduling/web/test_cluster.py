@@ -45,8 +45,8 @@ def test_the_queue_costs_the_same_for_any_number_of_jobs(
 ):
     JobFactory.create_batch(count, cluster=scene.cluster, tenant=scene.language)
 
-    # session, user, clusters, order, keys, jobs, groups, flavors, own tenants, estimates, promises
-    with django_assert_num_queries(11):
+    # session, user, two of the frame, order, keys, jobs, groups, flavors, tenants, times (2)
+    with django_assert_num_queries(12):
         as_omar.get("/queue/")
 
 
@@ -86,8 +86,8 @@ def test_the_map_costs_the_same_for_any_number_of_nodes(
 ):
     NodeFactory.create_batch(count, cluster=scene.cluster, flavor=scene.flavors[0])
 
-    # session, user, clusters, nodes, GPUs, own tenants, who holds what
-    with django_assert_num_queries(7):
+    # session, user, clusters, announcements, size, nodes, GPUs, own tenants, who holds what
+    with django_assert_num_queries(9):
         as_omar.get("/cluster/")
 
 
@@ -217,3 +217,44 @@ def test_what_others_hold_of_a_node_is_counted_for_all_and_named_to_operators(
 
     assert b"2 of its GPUs are held by work that Muster did not start." in response.content
     assert (b"lab/train" in response.content) == is_named
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """As if a handful of GPUs were too many to be drawn one by one."""
+    monkeypatch.setattr("scheduling.web.map.MOST_GPUS", 40)
+
+
+def test_a_large_map_has_a_cell_for_each_node_and_counts_the_same_gpus(as_omar, monkeypatch):
+    near = as_omar.get("/cluster/")
+    monkeypatch.setattr("scheduling.web.map.MOST_GPUS", 40)
+
+    far = as_omar.get("/cluster/")
+
+    page = far.content.decode()
+    assert legend_of(far) == legend_of(near)
+    assert page.count('class="far-cell') == far.context["map"].node_count == 12
+    assert "h100-01: open, 0 of 8 GPUs free" in page
+    assert "secret-of-vision" not in page
+    rows = re.findall(r'<tr data-state="(\w+)">', page)
+    assert rows == re.findall(r'<tr data-state="(\w+)">', near.content.decode())
+
+
+@pytest.mark.parametrize(("part", "nodes"), [("rack=rack-1", 6), ("pool=L40S", 4)])
+def test_a_part_of_a_large_map_is_drawn_gpu_by_gpu(as_omar, large, part, nodes):
+    response = as_omar.get(f"/cluster/?{part}")
+
+    page = response.content.decode()
+    assert page.count('<svg class="node-box"') == nodes
+    assert 'id="map-whole"' in page
+    assert 'class="far-cell' not in page
+
+
+def test_a_large_map_costs_the_same_for_any_number_of_nodes(
+    as_omar, scene, large, django_assert_num_queries
+):
+    NodeFactory.create_batch(3, cluster=scene.cluster, flavor=scene.flavors[0])
+
+    # session, user, clusters, announcements, size, own tenants, healthy, faulty, held, nodes
+    with django_assert_num_queries(10):
+        as_omar.get("/cluster/")
