@@ -65,10 +65,12 @@ def empty():
 
 def of_database():
     """By name; each starts on an empty database."""
-    from tests.bench import cycles, live, pages  # noqa: PLC0415 - needs the settings first
+    from tests.bench import cycles, live, pages, tabs  # noqa: PLC0415 - needs the settings first
 
     return {
         "pages": [pages.run],
+        "idle-tabs-50": [tabs.idle_tabs],
+        "map-4096": [tabs.large_map],
         "snapshot": [cycles.snapshot],
         "snapshot-5000": [cycles.large_snapshot],
         "gang-512-bound": [live.gang],
