@@ -4,11 +4,17 @@ from portal.core.errors import NotAllowed
 from tenants.models import Membership, Role, Tenant, User
 
 
+def role_of(user: User, tenant: Tenant) -> int:
+    """The role of `user` in `tenant`, 0 without one; operators have the highest."""
+    if user.is_operator:
+        return Role.LEAD
+    rows = Membership.objects.filter(user=user, tenant=tenant).values_list("role", flat=True)
+    return rows.first() or 0
+
+
 def has_role(user: User, tenant: Tenant, at_least: Role) -> bool:
     """Whether `user` holds a role of `at_least` in `tenant`; an operator holds them all."""
-    if user.is_operator:
-        return True
-    return Membership.objects.filter(user=user, tenant=tenant, role__gte=at_least).exists()
+    return role_of(user, tenant) >= at_least
 
 
 def require_role(user: User, tenant: Tenant, at_least: Role) -> None:

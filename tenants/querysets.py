@@ -64,6 +64,12 @@ class NotificationQuerySet(models.QuerySet):
         return self.filter(mail_due_at__lte=at, mailed_at__isnull=True)
 
 
+class AnnouncementQuerySet(models.QuerySet):
+    def shown_at(self, at: Any) -> Self:
+        """Begun and not over at `at`."""
+        return self.filter(from_at__lte=at, until_at__gt=at)
+
+
 class PriorityClassQuerySet(models.QuerySet):
     def offered(self) -> Self:
         """Not retired: new jobs may ask for it."""

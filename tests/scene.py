@@ -10,6 +10,7 @@ from scheduling.states import HOLDING, JobState, MemberPhase
 from tenants.models import Role
 from tenants.states import IN_FORCE, PROMISED, RequestState
 from tests.factories import (
+    AnnouncementFactory,
     BlockPartFactory,
     BudgetFactory,
     CapacityBlockFactory,
@@ -211,6 +212,16 @@ def add_clusters(scene):
         lacks_to_manage=["patch pods", "bind clusterroles.rbac.authorization.k8s.io muster-tenant"],
     )
     return lab
+
+
+def add_announcements(scene):
+    """One of each level that everybody sees, one that only English readers understand, one past."""
+    day = timedelta(days=1)
+    shown = {"from_at": scene.wall - day, "until_at": scene.wall + day}
+    AnnouncementFactory(level="info", text_zh="存储系统今天较慢。", **shown)
+    AnnouncementFactory(level="urgent", text="Save your work: power goes at 18:00.", **shown)
+    AnnouncementFactory(from_at=scene.wall - 2 * day, until_at=scene.wall - day)
+    return AnnouncementFactory(level="warning", text_zh="周五维护。", text="Maintenance.", **shown)
 
 
 def _tenants(flavors):

@@ -37,6 +37,19 @@ def advisory_lock(space: LockSpace, key: int) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [space, _int4(key)])
 
 
+def is_held(space: LockSpace, key: int) -> bool:
+    """Whether somebody, in any session of this database, holds the lock on (space, key)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            " AND classid = %s AND objid::bigint = %s AND objsubid = 2",
+            [space, _int4(key) % 2**32],
+        )
+        (held,) = cursor.fetchone()
+    return bool(held)
+
+
 def hold_name(name: str) -> None:
     """Wait for `name`, then hold it until the surrounding transaction ends."""
     with connection.cursor() as cursor:

@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -6,6 +7,7 @@ from django.http import HttpRequest
 from portal.core import clock
 from portal.site.navigation import sections_for
 from portal.site.preferences import THEMES, theme_of
+from tenants.web.announcements import banners
 from topology.web.clusters import chosen_cluster, clusters_of
 
 
@@ -26,5 +28,6 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "sections": sections_for(request),
         "clusters": clusters_of(request),
         "cluster": cluster,
+        "banners": partial(banners, request),  # for whole pages, which alone call it
         "cluster_now": clock.now(cluster) if cluster else None,
     }

@@ -82,6 +82,7 @@ def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
     waiting = queue_of(cluster) if cluster else Queue(())
     places = waiting.positions(owner=None)[:SHOWN]
     jobs = jobs_at(places)
+    uses = tenants_in_use(Tenant.objects.active().order_by("slug"))
     head = queue_rows(places, jobs, reader=request.user, wall=wall)
     return {
         "capacity": capacity,
@@ -92,8 +93,8 @@ def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
         "head": head,
         "stuck": next((line for line in head if line.row), None),
         "drift": drift_in(cluster) if cluster else [],
-        "uses": _busiest(tenants_in_use(Tenant.objects.active().order_by("slug"))),
-        "tenant_count": Tenant.objects.active().count(),
+        "uses": _busiest(uses),
+        "tenant_count": len(uses),
         "holding": Job.objects.holding().filter(cluster=cluster).count(),
         "map": map_of(cluster, reader=request.user),
         "kinds": KIND_LABELS,

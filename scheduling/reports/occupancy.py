@@ -135,7 +135,7 @@ def node_uses(nodes: NodeQuerySet, *, reader: User) -> list[NodeUse]:
 
 _SHOWN_OF_NODE = (
     *("name", "is_ready", "is_cordoned", "is_changing", "taints", "others", "strays", "gone_at"),
-    *("flavor", "rack", "flavor__name", "rack__name"),
+    *("cluster", "flavor", "rack", "flavor__name", "rack__name"),
 )
 
 

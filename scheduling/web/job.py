@@ -20,7 +20,7 @@ from scheduling.services.advice import last_advice
 from scheduling.services.lifecycle import cancel_job
 from scheduling.states import FINAL, JobState
 from scheduling.web.queue import PAGE_SIZE as QUEUE_PAGE_SIZE
-from tenants.access import has_role, require_role
+from tenants.access import require_role, role_of
 from tenants.models import PriorityClass, Role
 
 LOOK_EVERY = 5.0  # seconds
@@ -43,7 +43,8 @@ def job_page(request: HttpRequest, job: Job) -> HttpResponse:
     ended = job.state in FINAL
     moment = 0 if ended else int(at.timestamp()) // MINUTE
     known = _known(job, wall)
-    may_submit = has_role(request.user, job.tenant, Role.RESEARCHER)
+    role = role_of(request.user, job.tenant)
+    may_submit = role >= Role.RESEARCHER
     may_act = not ended and may_submit
     return polled(
         request,
@@ -60,6 +61,7 @@ def job_page(request: HttpRequest, job: Job) -> HttpResponse:
             "may_change": may_act,
             "may_extend": may_act and job.state == JobState.RUNNING and job.limit_end_at,
             **(_waiting(request, job, known, wall) if job.state == JobState.QUEUED else {}),
+            "may_ask": role >= Role.LEAD,
         },
         tag=tag_of(request, job.pk, job.version, moment, _marks(known)),
         every=LOOK_EVERY,
@@ -100,7 +102,6 @@ def _waiting(request: HttpRequest, job: Job, known: Known, wall: datetime) -> di
         "told": told,
         "position": told.position,
         "ahead": queue_rows(places, jobs_at(places), reader=request.user, wall=wall),
-        "may_ask": has_role(request.user, job.tenant, Role.LEAD),
         "queue_page": (rank - 1) // QUEUE_PAGE_SIZE + 1,
     }
 

@@ -1,4 +1,5 @@
 from tenants.models.adoption import AdoptedNamespace
+from tenants.models.announcement import Announcement, AnnouncementLevel
 from tenants.models.budget import Budget
 from tenants.models.cohort import Cohort
 from tenants.models.membership import Membership, Role
@@ -23,6 +24,8 @@ from tenants.models.user import User
 
 __all__ = [
     "AdoptedNamespace",
+    "Announcement",
+    "AnnouncementLevel",
     "ApiToken",
     "Budget",
     "Cohort",

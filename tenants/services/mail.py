@@ -10,8 +10,12 @@ from django.core.mail.backends.base import BaseEmailBackend
 from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import translation
+from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from portal.core import audit
+from portal.core.errors import Refused
+from tenants.access import require_operator
 from tenants.models import Notification, User
 from tenants.services.notices import told
 
@@ -80,3 +84,27 @@ def _message(user: User, rows: list[Notification]) -> EmailMessage:
         }
         body = render_to_string("tenants/mail/notifications.txt", facts)
     return EmailMessage(subject=subject, body=body, to=[user.email])
+
+
+def send_test_mail(*, by: User) -> None:
+    """Mail `by` a few words at once, to see that mail arrives.
+
+    Raises NotAllowed for all but operators; Refused, with what to do, where it cannot leave.
+    """
+    require_operator(by)
+    if not settings.SENDS_MAIL:
+        raise Refused(_("No mail server is named: set MUSTER_MAIL_URL and start the portal again."))
+    if not by.email:
+        raise Refused(_("Your account has no mail address: an operator can enter one."))
+    message = EmailMessage(
+        subject=_("A test of Muster's mail"),
+        body=_("Mail from Muster reaches you. It was sent from %(base)s.")
+        % {"base": settings.BASE_URL.rstrip("/")},
+        to=[by.email],
+    )
+    try:
+        message.send()
+    except (OSError, SMTPException) as error:
+        words = _("The mail server did not take it: %(error)s. Check MUSTER_MAIL_URL.")
+        raise Refused(words % {"error": error}) from error
+    audit.record("send_test_mail", by, by=by, after={"to": by.email})

@@ -23,10 +23,12 @@ sign_out = LogoutView.as_view()
 @never_cache
 @require_GET
 def sign_in_by_link(request: HttpRequest, secret: str) -> HttpResponse:
-    """Signs its bearer in, once; a link that was used or is too old says so."""
+    """Signs its bearer in, once; who has no password then chooses one. A spent link says so."""
     try:
         user = use_sign_in_link(secret, at=timezone.now())
     except PortalError:
         return render(request, "tenants/link_used.html", DEMO, status=GONE)
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-    return redirect("home")
+    if DEMO["is_demo"] or user.has_usable_password():
+        return redirect("home")
+    return redirect("password")

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from tenants.web import inbox, sign_in, tokens
+from tenants.web import announcements, inbox, password, sign_in, tokens, users
 
 urlpatterns = [
     path("sign-in/", sign_in.sign_in, name="sign-in"),
@@ -9,7 +9,22 @@ urlpatterns = [
     path("inbox/", inbox.inbox, name="inbox"),
     path("inbox/read/", inbox.read_all, name="inbox-read"),
     path("inbox/<int:notification>/", inbox.follow, name="notification"),
+    path("admin/announcements/", announcements.announcements, name="announcements"),
+    path("admin/announcements/new/", announcements.new, name="announcement-new"),
+    path("admin/announcements/<int:announcement>/", announcements.edit, name="announcement"),
+    path("admin/announcements/<int:announcement>/end/", announcements.end, name="announcement-end"),
+    path(
+        "announcements/<int:announcement>/dismiss/",
+        announcements.dismiss,
+        name="announcement-dismiss",
+    ),
     path("profile/notifications/", inbox.choices, name="notification-choices"),
+    path("admin/users/", users.users, name="users"),
+    path("admin/users/new/", users.new, name="user-new"),
+    path("admin/users/of/<str:account>/", users.user_page, name="user"),
+    path("admin/users/of/<str:account>/link/", users.user_link, name="user-link"),
+    path("admin/users/of/<str:account>/active/", users.user_active, name="user-active"),
+    path("profile/password/", password.password, name="password"),
     path("profile/tokens/", tokens.tokens, name="tokens"),
     path("profile/tokens/<slug:prefix>/revoke/", tokens.token_revoke, name="token-revoke"),
 ]

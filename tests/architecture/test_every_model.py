@@ -13,6 +13,7 @@ UNSCOPED = {
     "core.AuditEvent": "shown by reports, each to those who may see its object",
     "core.IdempotencyKey": "looked up by its own user alone",
     "tenants.User": "people are named to each other; their rows open to themselves and operators",
+    "tenants.Announcement": "everybody shall read it",
     "tenants.Cohort": "the tree of tenants is no secret",
     "tenants.PriorityClass": "everybody may know what may be asked for",
     "tenants.MailTimes": "read and written by its own user alone",

@@ -54,6 +54,8 @@ EVERYBODYS = {
     "priority": "high",
     "layout": "halves",
     "rollout": 1,
+    "announcement": 1,
+    "account": "nobody-there",
 }
 # Routes that answer to people who have not signed in.
 OPEN = {

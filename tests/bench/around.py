@@ -6,7 +6,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from portal.core.models import AuditEvent
-from scheduling.models import BlockPart, CapacityBlock, Policy, SavedView
+from scheduling.models import BlockPart, CapacityBlock, JobArray, Policy, SavedView
 from tenants.models import (
     Announcement,
     ApiToken,
@@ -53,6 +53,7 @@ class Around:
     layout: Layout
     rollout: Rollout
     announcement: Announcement
+    array: JobArray
 
 
 def surround(filled, *, scale=1.0):
@@ -79,7 +80,16 @@ def surround(filled, *, scale=1.0):
     announcement = Announcement.objects.create(
         text="The storage is slow.", from_at=NOW, until_at=timezone.now() + timedelta(days=1)
     )
-    return Around(requests[0], member, window, block, layout, rollout, announcement)
+    array = JobArray.objects.create(
+        public_id="a-000000",
+        tenant=tenant,
+        cluster=cluster,
+        owner=filled.people["researcher"],
+        name="sweep",
+        size=4,
+        submitted_at=NOW,
+    )
+    return Around(requests[0], member, window, block, layout, rollout, announcement, array)
 
 
 def _people(filled):

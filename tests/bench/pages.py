@@ -56,6 +56,7 @@ def values(filled, around, role, route):
         "notification": person.notifications.earliest("pk").pk,
         "prefix": person.tokens.get().prefix,
         "view": person.job_views.get().pk,
+        "array_id": around.array.public_id,
         "announcement": around.announcement.pk,
         "account": around.member.username,
         "error_code": "not-found",

@@ -9,7 +9,15 @@ from django.conf import settings
 from django.test import Client
 
 from scheduling.services.telling import tell_of_jobs
-from tests.scene import LOG, add_clusters, add_plans, add_requests, add_rollout, make_scene
+from tests.scene import (
+    LOG,
+    add_announcements,
+    add_clusters,
+    add_plans,
+    add_requests,
+    add_rollout,
+    make_scene,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -89,6 +97,15 @@ def pages_of(scene):
         ("root", "/admin/clusters/of/demo/helm/"),
         ("root", "/admin/priorities/"),
         ("root", "/admin/audit/"),
+        ("root", "/admin/system/"),
+        ("root", "/admin/users/"),
+        ("root", "/admin/users/?q=nobody+of+that+name"),
+        ("root", "/admin/users/new/"),
+        ("root", "/admin/users/of/mei/"),
+        ("omar", "/profile/password/"),
+        ("root", "/admin/announcements/"),
+        ("root", "/admin/announcements/new/"),
+        ("root", f"/admin/announcements/{scene.announcement.pk}/"),
         ("root", "/admin/priorities/of/high/"),
         ("omar", "/cluster/maintenance/"),
         ("root", "/cluster/maintenance/"),
@@ -126,6 +143,7 @@ def scene(live_server, monkeypatch):
     scene.window, scene.block = add_plans(scene)
     scene.rollout = add_rollout(scene)
     add_clusters(scene)
+    scene.announcement = add_announcements(scene)
     tell_of_jobs(at=scene.wall)
     return scene
 

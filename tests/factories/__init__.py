@@ -25,6 +25,7 @@ from tests.factories.scheduling import (
 )
 from tests.factories.tenants import (
     AdoptedNamespaceFactory,
+    AnnouncementFactory,
     ApiTokenFactory,
     BudgetFactory,
     CohortFactory,
@@ -64,6 +65,7 @@ from tests.factories.topology import (
 __all__ = [
     "AdoptedNamespaceFactory",
     "AdviceFactory",
+    "AnnouncementFactory",
     "ApiTokenFactory",
     "BlockPartFactory",
     "BudgetFactory",

@@ -5,6 +5,7 @@ from factory.django import DjangoModelFactory
 
 from tenants.models import (
     AdoptedNamespace,
+    Announcement,
     ApiToken,
     Budget,
     Cohort,
@@ -190,6 +191,17 @@ class MailTimesFactory(DjangoModelFactory):
         model = MailTimes
 
     user = factory.SubFactory(UserFactory)
+
+
+class AnnouncementFactory(DjangoModelFactory):
+    """For a day from T0 on."""
+
+    class Meta:
+        model = Announcement
+
+    text = "The storage is slow today."
+    from_at = T0
+    until_at = T0 + timedelta(days=1)
 
 
 class AdoptedNamespaceFactory(DjangoModelFactory):

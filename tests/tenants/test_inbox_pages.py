@@ -68,7 +68,7 @@ def test_the_inbox_costs_the_same_for_any_number(client, omar, count, django_ass
     for _number in range(count):
         tell(omar)
 
-    with django_assert_num_queries(5):  # session, user, count, rows; clusters of the frame
+    with django_assert_num_queries(6):  # session, user, count, rows; frame (2)
         client.get("/inbox/")
 
 

@@ -100,7 +100,7 @@ def test_the_page_costs_the_same_for_any_number(operator, count, django_assert_n
     for _number in range(count):
         audit.record("hold_job", JobFactory(), by=UserFactory())
 
-    with django_assert_num_queries(4):  # session, user, lines; clusters of the frame
+    with django_assert_num_queries(5):  # session, user, lines; frame (2)
         operator.get(PAGE)
 
 

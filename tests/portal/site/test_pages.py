@@ -118,9 +118,9 @@ def test_home_costs_the_same_for_any_number_of_jobs_and_tenants(
     JobFactory.create_batch(count, tenant=member.tenant, owner=member.user)
     client.force_login(member.user)
 
-    # session, user, clusters; tenants, roles; counts, jobs, groups, flavors; used, quotas, jobs;
-    # and the two ends of the one instant that all of it is read at
-    with django_assert_num_queries(14):
+    # session, user, two of the frame; tenants, roles; counts, jobs, groups; used, quotas; flavors,
+    # jobs, and the two ends of the one instant that all of it is read at
+    with django_assert_num_queries(15):
         client.get("/")
 
 

@@ -279,7 +279,7 @@ def test_the_page_is_fetched_again_only_when_it_has_changed(as_root, lab):
 def test_the_list_costs_the_same_for_any_number(as_root, scene, count, django_assert_num_queries):
     ClusterFactory.create_batch(count)
 
-    with django_assert_num_queries(4):  # session, user, clusters for the frame, the rows
+    with django_assert_num_queries(5):  # session, user, frame (2), the rows
         page = as_root.get(PAGE)
 
     demo = next(row for row in page.context["rows"] if row.slug == "demo")

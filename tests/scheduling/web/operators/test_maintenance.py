@@ -323,6 +323,6 @@ def test_the_list_costs_the_same_for_any_number(as_root, scene, count, django_as
         wanted = BlockRequest(name=f"b-{number}", amounts={scene.nodes[number]: 1}, **span)
         promise_block(wanted, cluster=scene.cluster, by=scene.root)
 
-    # session, user, clusters; running, windows and nodes, blocks, parts and nodes; who planned it
-    with django_assert_num_queries(10):
+    # session, user, frame (2); running, windows, nodes, blocks, parts, nodes; who planned it
+    with django_assert_num_queries(11):
         as_root.get(PAGE)

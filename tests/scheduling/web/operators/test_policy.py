@@ -192,8 +192,8 @@ def test_without_a_cluster_the_page_says_so(client, django_user_model):
 def test_the_history_costs_the_same_however_long(as_root, scene, count, django_assert_num_queries):
     PolicyFactory.create_batch(count, cluster=scene.cluster, by=scene.root)
 
-    # session, user, clusters; in force (2: form and page), newest, count, rows; names (2)
-    with django_assert_num_queries(10):
+    # session, user, frame (2); in force (2: form and page), newest, count, rows; names (2)
+    with django_assert_num_queries(11):
         as_root.get(PAGE)
 
 

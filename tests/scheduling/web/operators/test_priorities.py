@@ -174,6 +174,6 @@ def test_the_list_costs_the_same_for_any_number(as_root, count, django_assert_nu
     for number in range(count):
         PriorityClassFactory(name=f"p-{number}", value=1000 + number)
 
-    # session, user, clusters; jobs, classes, tenants; who changed what
-    with django_assert_num_queries(7):
+    # session, user, clusters, announcements; jobs, classes, tenants; who changed what
+    with django_assert_num_queries(8):
         as_root.get(PAGE)

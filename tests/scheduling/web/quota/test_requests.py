@@ -165,8 +165,8 @@ def test_the_list_costs_the_same_for_any_number(as_person, scene, count, django_
         QuotaGrantFactory(request__tenant=scene.language, request__flavor=scene.flavors[0])
     client = as_person("mei")
 
-    # session, user, clusters; counts, count, rows; whether the reader may ask
-    with django_assert_num_queries(7):
+    # session, user, clusters, announcements; counts, count, rows; whether the reader may ask
+    with django_assert_num_queries(8):
         client.get("/quota/requests/")
 
 
