@@ -149,7 +149,7 @@ def _is_to_be_tried_again(job: Job) -> bool:
 def _tried_again(job: Job, numbers: dict[str, str]) -> str:
     text = ngettext(
         "Its last start failed, as its events tell; the next try is at %(at)s.",
-        "Its last %(count)d starts failed, as its events tell; the next try is at %(at)s.",
+        "Its last %(count)s starts failed, as its events tell; the next try is at %(at)s.",
         job.failed_starts,
     )
     return text % {"count": job.failed_starts, "at": numbers["at"]}
