@@ -1,10 +1,11 @@
 """A whole simulated cluster: the world, its controllers, its API, and what it is born with."""
 
 from simcluster.api import Api
+from simcluster.claims import DRIVER, ClaimController
 from simcluster.clock import Clock
 from simcluster.errors import ApiError
 from simcluster.faults import Faults
-from simcluster.fleet import NodeSpec, node_object
+from simcluster.fleet import NodeSpec, node_object, slice_object
 from simcluster.gc import GarbageCollector
 from simcluster.gpu_operator import (
     MIG_CONFIG_MAP,
@@ -19,7 +20,15 @@ from simcluster.kubelet import Kubelets
 from simcluster.nodes import NodeController
 from simcluster.objects import Obj, is_deleting, name_of
 from simcluster.requests import Target
-from simcluster.resources import CONFIGMAPS, NAMESPACES, NODES, SERVICE_ACCOUNTS, Resource
+from simcluster.resources import (
+    CONFIGMAPS,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    SERVICE_ACCOUNTS,
+    SLICES,
+    Resource,
+)
 from simcluster.scheduler import Scheduler
 from simcluster.store import Event
 from simcluster.world import Options, World
@@ -73,6 +82,7 @@ class Cluster:
             NamespaceController(self.world),
             GarbageCollector(self.world),
             jobs,
+            ClaimController(self.world, scheduler.claims),
             scheduler,
             kubelets,
             nodes,
@@ -100,6 +110,11 @@ class Cluster:
         for number, spec in enumerate(specs):
             node = node_object(spec, self.world.clock, number=number, tainted=tainted)
             self._make(NODES, node)
+        by_claim = [spec for spec in specs if spec.dra and spec.gpus]
+        if by_claim:
+            self._make(DEVICE_CLASSES, {"metadata": {"name": DRIVER}, "spec": {}})
+        for spec in by_claim:
+            self._make(SLICES, slice_object(spec))
         self.world.settle()
 
     def _make_config(self, name: str, data: dict[str, str]) -> None:

@@ -200,7 +200,8 @@ class Faults:
             text = json.dumps(marked, separators=(",", ":"))
             new["metadata"]["annotations"][GPUS] = text
             count = sum(gpu["healthy"] and not gpu.get("mig") for gpu in marked)
-            new["status"]["allocatable"][GPU] = str(count)
+            if GPU in new["status"]["allocatable"]:  # else its GPUs are given by claims
+                new["status"]["allocatable"][GPU] = str(count)
 
         self._world.store.change(NODES, node, mark)
         return {"node": name, "index": body["index"], "healthy": healthy}

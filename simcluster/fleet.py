@@ -11,6 +11,7 @@ from simcluster.clock import Clock, rfc3339
 from simcluster.devices import GPU, GPUS
 from simcluster.errors import UsageError
 from simcluster.objects import Obj
+from simcluster.resources import SLICES
 
 PRODUCT, COUNT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.count", "nvidia.com/gpu.memory"
 POOL_TAINT = {"key": "muster.dev/pool", "value": "gpu", "effect": "NoSchedule"}
@@ -50,7 +51,10 @@ MODELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One node to be. `islands` and `numas` hold one number for each GPU."""
+    """One node to be. `islands` and `numas` hold one number for each GPU.
+
+    dra: it gives its GPUs by claims, and has no device plugin.
+    """
 
     name: str
     model: str = ""
@@ -64,6 +68,7 @@ class NodeSpec:
     islands: tuple[int, ...] = ()
     numas: tuple[int, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
+    dra: bool = False
 
 
 def parse_nodes(text: str) -> list[NodeSpec]:
@@ -197,9 +202,37 @@ def node_object(spec: NodeSpec, clock: Clock, *, number: int, tainted: bool) -> 
     return node
 
 
+def slice_object(spec: NodeSpec) -> Obj:
+    """The devices of a node as NVIDIA's DRA driver publishes them."""
+    model = MODELS.get(spec.model, _UNKNOWN)
+    devices = [
+        {
+            "name": f"gpu-{gpu['index']}",
+            "attributes": {
+                "type": {"string": "gpu"},
+                "uuid": {"string": gpu["uuid"]},
+                "productName": {"string": model.product or spec.model},
+            },
+            "capacity": {"memory": {"value": f"{model.memory_mib}Mi"}},
+        }
+        for gpu in gpus_json(spec)
+    ]
+    return {
+        "apiVersion": SLICES.api_version,
+        "kind": SLICES.kind,
+        "metadata": {"name": f"{spec.name}-gpu"},
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": spec.name,
+            "pool": {"name": spec.name, "generation": 1, "resourceSliceCount": 1},
+            "devices": devices,
+        },
+    }
+
+
 def _status(spec: NodeSpec, *, at: str, number: int) -> Obj:
     room = {"cpu": str(spec.cpu), "memory": f"{spec.memory_gib}Gi", "pods": str(spec.pods)}
-    if spec.gpus:
+    if spec.gpus and not spec.dra:
         room[GPU] = str(spec.gpus)
     address = f"10.0.{number // 250}.{number % 250 + 1}"
     return {

@@ -114,7 +114,11 @@ class Kubelets:
     def _admit(self, pod: Stored) -> bool:
         """Give a pod its devices and accept it, or fail it as a kubelet does."""
         node = self._world.store.get(NODES, "", node_of(pod))
-        devices = self._plugin.choose(pod, node) if node else []
+        by_claim = bool(pod["spec"].get("resourceClaims"))
+        if by_claim:
+            devices: list[str] | None = self._scheduler.claims.given(pod)
+        else:
+            devices = self._plugin.choose(pod, node) if node else []
         if rejection := self._rejection(pod, devices):
             reason, message = rejection
             status = rejected_status(pod, reason=reason, message=message)
@@ -127,7 +131,9 @@ class Kubelets:
         def accept(new: Obj) -> None:
             if devices:
                 notes = new["metadata"].setdefault("annotations", {})
-                notes[GIVEN] = notes[TOLD] = ",".join(devices)
+                notes[GIVEN] = ",".join(devices)
+                if not by_claim:
+                    notes[TOLD] = notes[GIVEN]
             new["status"] = waiting_status(new, at=at, host=host)
 
         self._world.store.change(PODS, pod, accept)

@@ -62,6 +62,16 @@ PRIORITY_CLASSES = Resource(
     short=("pc",),
 )
 
+_DRA = "resource.k8s.io"
+SLICES = Resource(plural="resourceslices", kind="ResourceSlice", group=_DRA, namespaced=False)
+DEVICE_CLASSES = Resource(plural="deviceclasses", kind="DeviceClass", group=_DRA, namespaced=False)
+CLAIMS = Resource(
+    plural="resourceclaims", kind="ResourceClaim", group=_DRA, subresources=("status",)
+)
+CLAIM_TEMPLATES = Resource(
+    plural="resourceclaimtemplates", kind="ResourceClaimTemplate", group=_DRA
+)
+
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -88,6 +98,10 @@ RESOURCES = (
     JOBS,
     Resource(plural="leases", kind="Lease", group="coordination.k8s.io"),
     PRIORITY_CLASSES,
+    SLICES,
+    DEVICE_CLASSES,
+    CLAIMS,
+    CLAIM_TEMPLATES,
     Resource(
         plural="networkpolicies",
         kind="NetworkPolicy",

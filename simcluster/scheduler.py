@@ -6,6 +6,7 @@ node only; equal pods are tried once a round. So a long queue costs little.
 
 from dataclasses import dataclass, field
 
+from simcluster.claims import Claims
 from simcluster.objects import (
     Obj,
     Stored,
@@ -20,7 +21,7 @@ from simcluster.objects import (
     uid_of,
 )
 from simcluster.quantity import milli
-from simcluster.resources import NODES, PODS
+from simcluster.resources import CLAIMS, NODES, PODS
 from simcluster.selectors import matches_expression
 from simcluster.store import Event
 from simcluster.world import World
@@ -120,14 +121,18 @@ class Scheduler:
         self._held: dict[str, tuple[str, Units]] = {}
         self._new: dict[str, None] = {}
         self._waiting: dict[str, str] = {}  # uid -> likeness
+        self._claiming: dict[str, None] = {}  # of these, the uids of pods with claims
         self._queues: dict[str, dict[str, None]] = {}  # likeness -> uids, oldest first
         self._roomier: dict[str, None] = {}
+        self.claims = Claims(world)
 
     def seen(self, event: Event) -> None:
         if event.resource is NODES:
             self._see_node(event)
         elif event.resource is PODS:
             self._see_pod(event)
+        elif event.resource is CLAIMS:
+            self._new |= dict.fromkeys(self._claiming)
 
     def act(self) -> bool:
         new, self._new = self._new, {}
@@ -238,6 +243,7 @@ class Scheduler:
 
     def _forget(self, uid: str) -> None:
         """Take a pod out of the queue it waits in."""
+        self._claiming.pop(uid, None)
         likeness = self._waiting.pop(uid, None)
         if likeness is not None:
             self._queues[likeness].pop(uid)
@@ -276,6 +282,8 @@ class Scheduler:
                 if taint["key"] == "node.kubernetes.io/unschedulable":
                     return "node(s) were unschedulable"
                 return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+        if spec.get("resourceClaims") and self.claims.plan(pod, room.name) is None:
+            return "cannot allocate all claims"
         return ""
 
     def _why_not(self, pod: Obj) -> str:
@@ -296,6 +304,8 @@ class Scheduler:
 
     def _bind(self, pod: Stored, room: NodeRoom) -> None:
         uid = uid_of(pod)
+        if pod["spec"].get("resourceClaims"):
+            self.claims.allocate(pod, room.name)
         bind(self._world, pod, room.name)
         self._forget(uid)
         self._take(uid, room.name, pod)
@@ -304,6 +314,8 @@ class Scheduler:
 
     def _keep_waiting(self, pod: Stored, likeness: str, *, why: str) -> None:
         """Queue a pod that fits nowhere, and say why."""
+        if pod["spec"].get("resourceClaims"):
+            self._claiming[uid_of(pod)] = None
         self._waiting[uid_of(pod)] = likeness
         self._queues.setdefault(likeness, {})[uid_of(pod)] = None
         self._mark(pod, "Unschedulable", message=why)
@@ -350,6 +362,8 @@ def _likeness(pod: Obj) -> str:
     resources = [c.get("resources") for c in spec["containers"]]
     names = ("priority", "nodeSelector", "affinity", "tolerations")
     parts = [spec.get(name) for name in names] + [resources]
+    if spec.get("resourceClaims"):
+        parts.append(uid_of(pod))  # its claims are its own
     return repr((*parts, [c.get("resources") for c in spec.get("initContainers") or []]))
 
 

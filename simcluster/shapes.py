@@ -6,7 +6,18 @@ from typing import Any
 from simcluster.clock import seconds_of
 from simcluster.errors import bad_request
 from simcluster.objects import Obj
-from simcluster.resources import EVENTS, JOBS, NODES, PODS, SECRETS, SERVICES, Resource
+from simcluster.resources import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
+    EVENTS,
+    JOBS,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    SLICES,
+    Resource,
+)
 
 # Shapes: of a map by its names (those with a ! must be there), of a list by its items.
 _INT = range(-(2**31), 2**31)
@@ -64,6 +75,7 @@ _POD = {
     "containers": [_CONTAINER],
     "initContainers": [_CONTAINER],
     "volumes": [{"name": str}],
+    "resourceClaims": [{"name!": str, "resourceClaimName": str, "resourceClaimTemplateName": str}],
 }
 _COUNTS = (
     "parallelism",
@@ -116,7 +128,18 @@ _POD_STATUS = {
     "startTime": datetime,
     "conditions": [_CONDITION],
     "containerStatuses": [_CONTAINER_STATUS],
+    "resourceClaimStatuses": [{"name!": str, "resourceClaimName": str}],
 }
+_REQUEST = {
+    "name!": str,
+    "exactly": {
+        "deviceClassName": str,
+        "count": _INT,
+        "selectors": [{"cel!": {"expression!": str}}],
+    },
+}
+_CLAIM = {"devices!": {"requests": [_REQUEST]}}
+_DEVICE = {"name!": str, "attributes!": {"uuid!": {"string!": str}}}
 _JOB_STATUS = {
     **dict.fromkeys(("active", "ready", "succeeded", "failed", "terminating"), _INT),
     "completedIndexes": str,
@@ -140,6 +163,9 @@ _OF_KIND: dict[str, Obj] = {
     },
     SERVICES.id: {"spec": {"clusterIP": str, "selector": _TEXTS}},
     SECRETS.id: {"type": str, "data": _TEXTS, "stringData": _TEXTS},
+    CLAIMS.id: {"spec!": _CLAIM, "status": {}},
+    CLAIM_TEMPLATES.id: {"spec!": {"spec!": _CLAIM}},
+    SLICES.id: {"spec!": {"driver!": str, "nodeName": str, "devices!": [_DEVICE]}},
     EVENTS.id: {"involvedObject": dict, "lastTimestamp": str, "source": dict},
 }
 _NAMES: dict[object, str] = {

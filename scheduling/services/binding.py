@@ -28,7 +28,7 @@ from scheduling.services.trying_again import after_failed_start
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, FINAL, JobState, MemberPhase
 from tenants.services.tenancy import prepare_tenancy
 from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
-from topology.kube.values import GangKey, MemberRelease, MemberSeen
+from topology.kube.values import GangKey, MemberClaim, MemberRelease, MemberSeen
 
 logger = logging.getLogger(__name__)
 
@@ -88,11 +88,13 @@ def _bind(job: Job, gateway: Gateway) -> bool:
     prepare_tenancy(job.tenant, job.cluster, gateway)
     groups = list(job.groups.order_by("index"))
     places = places_of(job)
-    gangs = gangs_of(job, groups, Counter(place.group for place in places))
+    sizes = Counter(place.group for place in places)
+    gangs = gangs_of(job, groups, sizes, by_claim=_is_by_claim(places))
     owners = {gang.key.name: gateway.ensure_gang(gang) for gang in gangs}
     if gangs[0].has_peers:
         gateway.ensure_rendezvous(rendezvous_of(gangs[0], owners))
-        for gang in gangs:
+    for gang in gangs:
+        if gang.is_opened_later:
             gateway.open_gang(gang.key)
     releases = _await_all(job, groups, places, gateway)
     if None in releases or not _starting(job.pk, job.attempt).exists():
@@ -101,6 +103,20 @@ def _bind(job: Job, gateway: Gateway) -> bool:
     for failure in shut:
         logger.warning("gate of %s stayed shut: %s", failure.release.pod_name, failure.why)
     return not shut
+
+
+def _is_by_claim(places: Sequence[Place]) -> bool:
+    """Whether the nodes of its members give their GPUs by claims; all of them must do as one.
+
+    RefusedByCluster: they do not, and pods that are made of one template cannot ask both ways.
+    """
+    ways = {bool(place.claims): place.node for place in places if place.has_whole_gpus}
+    if len(ways) > 1:
+        raise RefusedByCluster(
+            f"{ways[True]} gives its GPUs by claims (DRA) and {ways[False]} by a device plugin, and"
+            " a job cannot ask for both; let all nodes with this kind of GPU do the same"
+        )
+    return True in ways
 
 
 def _await_all(
@@ -171,6 +187,9 @@ def _release(pod: MemberSeen, place: Place, *, rank: int, size: int) -> MemberRe
         devices=place.devices,
         rank=rank,
         world_size=size,
+        claim=MemberClaim(job=pod.job, group=pod.group, rank=pod.rank, uuids=place.claims)
+        if place.claims
+        else None,
     )
 
 

@@ -1,6 +1,7 @@
 """What the cluster is told that a job is: the gang of each of its groups, by job and rows."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from scheduling.models import Job, JobGroup
 from tenants.services.tenancy import namespace_of
@@ -10,13 +11,17 @@ from topology.kube.values import GangKey, GangSpec, GroupSize, RendezvousSpec
 USUAL_GRACE = 30  # seconds to end in, for a job that does not say how long it needs
 
 
-def gangs_of(job: Job, groups: Sequence[JobGroup], members: Mapping[int, int]) -> list[GangSpec]:
+def gangs_of(
+    job: Job, groups: Sequence[JobGroup], members: Mapping[int, int], *, by_claim: bool = False
+) -> list[GangSpec]:
     """The gang of each of `groups`, which are all that the job has.
 
-    members: by the key of the group, how many it has in this attempt.
+    members: by the key of the group, how many it has in this attempt. by_claim: its nodes give
+    whole GPUs by claims.
     """
     sizes = tuple(GroupSize(own.name, own.min_member, own.max_member) for own in groups)
-    return [_gang(job, group, members.get(group.pk, 0), sizes) for group in groups]
+    gangs = [_gang(job, group, members.get(group.pk, 0), sizes) for group in groups]
+    return [replace(gang, by_claim=by_claim and gang.gpus_per_member > 0) for gang in gangs]
 
 
 def size_of(job: Job, group: JobGroup) -> int:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from scheduling.models import JobGroup, Member
 from scheduling.services import relisting
@@ -19,11 +19,12 @@ from scheduling.services.one_by_one import one_by_one
 from scheduling.services.saved_work import note_checkpoint
 from scheduling.services.settling import settle
 from scheduling.states import ENDED_PHASES, PHASE_ORDER, MemberPhase
-from topology.kube.values import GroupSeen, ListBegun, Listed, MemberSeen, StraySeen
+from topology.kube.values import ClaimedSeen, GroupSeen, ListBegun, Listed, MemberSeen, StraySeen
 from topology.models import Cluster
+from topology.services.claimables import claimable_gpus
 from topology.services.foreign import observe_listed_labelled, observe_stray
 
-Report = MemberSeen | StraySeen | GroupSeen | ListBegun | Listed
+Report = MemberSeen | StraySeen | ClaimedSeen | GroupSeen | ListBegun | Listed
 
 
 def observe(cluster: Cluster, seen: Report, *, at: datetime) -> None:
@@ -35,6 +36,8 @@ def observe(cluster: Cluster, seen: Report, *, at: datetime) -> None:
                 observe_if_stray(cluster, seen)
         case StraySeen():
             observe_stray(cluster, seen)
+        case ClaimedSeen():
+            _observe_claimed(cluster, seen)
         case GroupSeen():
             _observe_one(_observe_group, cluster, seen, at=at)
         case ListBegun(kind="members"):
@@ -92,16 +95,34 @@ def _observe_member(cluster: Cluster, seen: MemberSeen) -> int | None:
 
 def _member_of(cluster: Cluster, seen: MemberSeen) -> Member | None:
     """The member that a pod is: of the same uid, else the one of its rank that stays."""
-    of_rank = Member.objects.select_for_update(of=["self"]).filter(
+    of_rank = _rank(cluster, seen).select_for_update(of=["self"])
+    members = list(of_rank.order_by("is_leaving", "-pk"))
+    known = [member for member in members if member.pod_uid == seen.pod_uid]
+    return next(iter(known or members), None)
+
+
+def _observe_claimed(cluster: Cluster, seen: ClaimedSeen) -> None:
+    """Note which GPUs a member's claim was given. Nothing follows from it for its job."""
+    member = _rank(cluster, seen).order_by("is_leaving", "-pk").first()
+    if member is None:
+        return
+    node = member.placement.node
+    uuids = {gpu["device"]: gpu["uuid"] for gpu in claimable_gpus(node)}
+    indexes = dict(node.gpus.values_list("uuid", "index"))
+    own = [uuids.get(device) for pool, device in seen.devices if pool == node.name]
+    labels = [str(index) for index in sorted(indexes[uuid] for uuid in own if uuid in indexes)]
+    Member.objects.filter(pk=member.pk).exclude(devices_seen=labels).update(devices_seen=labels)
+
+
+def _rank(cluster: Cluster, seen: MemberSeen | ClaimedSeen) -> QuerySet[Member]:
+    """Those that are, or were, of that rank in that attempt."""
+    return Member.objects.filter(
         job__cluster=cluster,
         job__public_id=seen.job,
         group__name=seen.group,
         attempt=seen.attempt,
         rank=seen.rank,
-    )
-    members = list(of_rank.select_related("placement__node").order_by("is_leaving", "-pk"))
-    known = [member for member in members if member.pod_uid == seen.pod_uid]
-    return next(iter(known or members), None)
+    ).select_related("placement__node")
 
 
 def _may_move_its_job(member: Member) -> bool:

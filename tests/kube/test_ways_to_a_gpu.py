@@ -213,6 +213,27 @@ ENV = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
 MOUNT = {"volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]}
 HOST_DEV = [{"name": "v", "hostPath": {"path": "/dev"}}]
 
+CLAIM = {
+    "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": names.DRA_DRIVER}}]}
+}
+
+
+def claimed(act):
+    """What is done to the claim of a member that Muster has placed."""
+
+    def attempt(tenant):
+        made = {"metadata": {"name": "held"}, "spec": CLAIM}
+        tenant.admin.create(tenant.group(CLAIMS), made)
+        try:
+            return act(tenant, f"{tenant.group(CLAIMS)}/held")
+        finally:
+            tenant.admin.delete(f"{tenant.group(CLAIMS)}/held")
+
+    return attempt, ("muster-claims", "claims-are-musters")
+
+
+CLAIMS = "resource.k8s.io/v1/resourceclaims"
+
 # What is refused: the attempt, and whose words it is refused in.
 REFUSED = {
     "opens the gate by a strategic patch": on_held(
@@ -317,6 +338,22 @@ REFUSED = {
         "no-host", securityContext={"privileged": True}
     ),
     "has a member take more of its node": (resize, ("muster-resizes", "members-keep-their-size")),
+    "claims a device himself": (
+        lambda t: t.mighty.ask("POST", t.group(CLAIMS), {"metadata": {"name": "a"}, "spec": CLAIM}),
+        ("muster-claims", "claims-are-musters"),
+    ),
+    "has a device claimed for each of his pods": (
+        lambda t: t.mighty.ask(
+            "POST",
+            t.group("resource.k8s.io/v1/resourceclaimtemplates"),
+            {"metadata": {"name": "a"}, "spec": {"spec": CLAIM}},
+        ),
+        ("muster-claims", "claims-are-musters"),
+    ),
+    "says that a member's claim is another's": claimed(
+        patched({"metadata": {"labels": {names.JOB: "j-000001"}}})
+    ),
+    "takes a member's claim away": claimed(deleted()),
     "takes the namespace out of our reach": (
         lambda t: t.mighty.patch(t.home, UNLABELLED),
         ("muster-namespaces", "labels-stay"),

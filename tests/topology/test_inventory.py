@@ -78,6 +78,7 @@ def test_a_node_is_written_down_with_all_that_it_has():
         "is_cordoned": False,
         "is_ready": True,
         "is_changing": False,
+        "claimable": {},
         "layout_seen": {
             "offers": {},
             "mig_config": "",

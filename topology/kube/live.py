@@ -1,6 +1,7 @@
 """The one gateway there is: real clusters and simulated ones speak the same API."""
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -9,7 +10,7 @@ from math import ceil
 from pathlib import Path
 
 from portal.core.errors import ClusterAway
-from topology.kube import manifest, names, parse, rendezvous, tenancy, upkeep
+from topology.kube import claims, manifest, names, parse, rendezvous, tenancy, upkeep
 from topology.kube.admission.policies import POLICY_NAMES, POLICY_PATHS
 from topology.kube.gateway import AttemptMoved, NotStarted, NotThere, RefusedByCluster
 from topology.kube.values import (
@@ -18,6 +19,7 @@ from topology.kube.values import (
     GangSpec,
     GroupSeen,
     LogAsked,
+    MemberClaim,
     MemberRelease,
     MemberSeen,
     NodeSeen,
@@ -30,6 +32,8 @@ from topology.kube.wire import JSON_PATCH, ApiError, Obj, ReadingWire, Request, 
 BAD, NOT_FOUND, CONFLICT, INVALID = 400, 404, 409, 422
 PARALLEL = 16  # calls at a time
 KNOCK_SECONDS = 8.0
+# Between looks at whether a pod was given the claim of its template, which would replace ours.
+_CLAIM_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 LOG_SECONDS = 8.0  # a page waits for it
 
 _lock = threading.Lock()
@@ -112,7 +116,7 @@ class LiveGateway:
     def ensure_gang(self, spec: GangSpec) -> str:
         made = self._create(_jobs_path(spec.namespace), manifest.gang_job(spec))
         job = made or self._find(_job_path(spec.key))
-        if not made and job and _is_over(job) and int(_attempt_of(job)) < spec.attempt:
+        if not made and job and _is_to_be_made_anew(job, spec):
             self.delete_gang(spec.key)
             made = self._create(_jobs_path(spec.namespace), manifest.gang_job(spec))
             job = made or self._find(_job_path(spec.key))
@@ -120,9 +124,13 @@ class LiveGateway:
             raise ClusterAway(f"the Job {spec.key.name} of before is still being removed")
         if not made:
             self._lead_on(spec, job)
-            if job["spec"].get("suspend") and not spec.has_peers:
+            if job["spec"].get("suspend") and not spec.is_opened_later:
                 self.open_gang(spec.key)
-        return str(job["metadata"]["uid"])
+        uid = str(job["metadata"]["uid"])
+        if spec.by_claim:
+            templates = claims.path_of(spec.namespace, "resourceclaimtemplates")
+            self._create(templates, claims.placeholder(spec, owner=uid))
+        return uid
 
     def ensure_rendezvous(self, spec: RendezvousSpec) -> None:
         self.apply([rendezvous.service(spec)])
@@ -151,6 +159,8 @@ class LiveGateway:
 
     def release(self, release: MemberRelease) -> None:
         path = f"/api/v1/namespaces/{release.namespace}/pods/{release.pod_name}"
+        if release.claim is not None:
+            self._claim(release, release.claim, path)
         try:
             self.wire.ask(_json_patch(path, manifest.as_made(release)))
         except ApiError as error:
@@ -249,6 +259,23 @@ class LiveGateway:
             raise ClusterAway(f"attempt {before} of {spec.key.name} is still being taken down")
         self._patch(_job_path(spec.key), manifest.next_attempt(spec, before=before), of=spec.key)
 
+    def _claim(self, release: MemberRelease, claim: MemberClaim, path: str) -> None:
+        """Have the pod get exactly these GPUs, before its gate is opened."""
+        made = claims.claim_of(release, claim)
+        self._create(claims.path_of(release.namespace, "resourceclaims"), made)
+        for pause in _CLAIM_PAUSES:
+            time.sleep(pause)
+            pod = self._find(path)
+            if pod is None or pod["metadata"]["uid"] != release.pod_uid:
+                raise NotThere(f"pod {release.pod_name} is no longer there")
+            if claims.is_provided(pod):
+                self._patch(f"{path}/status", claims.pointed(release), of=None)
+                return
+        raise RefusedByCluster(
+            f"the cluster made no claim for pod {release.pod_name}; does its controller manager"
+            f" serve {claims.API}?"
+        )
+
     def _release_as_found(self, release: MemberRelease, path: str) -> None:
         """The second try, when the pod is not as our template made it: look, then say or do."""
         pod = self._find(path)
@@ -332,6 +359,13 @@ def _job_path(key: GangKey) -> str:
 
 def _attempt_of(obj: Obj) -> str:
     return str((obj.get("metadata", {}).get("annotations") or {}).get(names.ATTEMPT, ""))
+
+
+def _is_to_be_made_anew(job: Obj, spec: GangSpec) -> bool:
+    """Whether a Job of an attempt before cannot be led on: it ended, or asks in another way."""
+    if _attempt_of(job) == "" or int(_attempt_of(job)) >= spec.attempt:
+        return False
+    return _is_over(job) or claims.asks_by_claim(job) != spec.by_claim
 
 
 def _is_over(job: Obj) -> bool:

@@ -54,7 +54,7 @@ def gang_job(spec: GangSpec) -> Obj:
             "annotations": {names.ATTEMPT: str(spec.attempt)},
         },
         "spec": {
-            "suspend": spec.has_peers,
+            "suspend": spec.is_opened_later,
             "completionMode": "Indexed",
             "completions": spec.members,
             "parallelism": spec.members,
@@ -86,6 +86,9 @@ def _pod_spec(spec: GangSpec) -> Obj:
         pod["subdomain"] = spec.job  # of the Service that `rendezvous` makes
     if spec.priority_class:
         pod["priorityClassName"] = spec.priority_class
+    if spec.by_claim:
+        claim = {"name": names.CLAIM, "resourceClaimTemplateName": spec.key.name}
+        pod["resourceClaims"] = [claim]
     return pod
 
 
@@ -103,6 +106,8 @@ def _container(spec: GangSpec) -> Obj:
     }
     amounts = {resource: amount for resource, amount in asked.items() if amount}
     container["resources"] = {"requests": {**nothing, **amounts}, "limits": amounts}
+    if spec.by_claim:
+        container["resources"]["claims"] = [{"name": names.CLAIM}]
     return container
 
 
@@ -113,7 +118,7 @@ def _devices(spec: GangSpec) -> dict[str, str]:
     renames them: so nobody who asks for a GPU is given a part of one.
     """
     counts = {
-        names.GPU: spec.gpus_per_member,
+        names.GPU: 0 if spec.by_claim else spec.gpus_per_member,
         mig_resource(spec.slice_profile): spec.slices_per_member,
         names.GPU_SHARED: spec.shares_per_member,
     }

@@ -50,6 +50,7 @@ TO_LOOK = (
     *_all("apps", "daemonsets deployments", ("list",)),
     *_all("node.k8s.io", "runtimeclasses", ("list",)),
     *_all("resource.k8s.io", "deviceclasses", ("list",)),
+    *_all("resource.k8s.io", "resourceclaims resourceslices", _FOLLOW),
     *_all(
         "admissionregistration.k8s.io",
         "mutatingadmissionpolicybindings validatingadmissionpolicybindings"
@@ -61,7 +62,9 @@ TO_LOOK = (
 TO_MANAGE = (
     *_all("batch", "jobs", ("get", "create", "patch", "delete")),
     *_all("", "pods", ("get", "patch", "delete")),
+    *_all("", "pods/status", ("patch",)),
     *_all("", "namespaces services", ("create", "patch")),
+    *_all("resource.k8s.io", "resourceclaims resourceclaimtemplates", ("create",)),
     *_all("", "resourcequotas limitranges serviceaccounts", _KEEP),
     *_all("networking.k8s.io", "networkpolicies", _KEEP),
     *_all(_RBAC, "rolebindings", _KEEP),

@@ -158,6 +158,38 @@ class MemberSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedSeen:
+    """What a member's claim was given: (pool, device) by its driver's names; a pool is a node."""
+
+    namespace: str
+    job: str  # public id
+    group: str
+    attempt: int
+    rank: int
+    devices: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimable:
+    """A GPU that can be claimed. memory_mib: None where it is not said."""
+
+    device: str  # its driver's name for it
+    uuid: str
+    model: str = ""
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimablesSeen:
+    """One list of GPUs of a node that can be claimed (a ResourceSlice); `gone` when it went."""
+
+    name: str
+    node: str
+    gpus: tuple[Claimable, ...] = ()
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogAsked:
     """The last `lines` lines that a pod's main container wrote, and of these at most `most` bytes.
 
@@ -213,9 +245,9 @@ class ListBegun:
 class Listed:
     """All that is there of one kind: what is known to us and not in `keys` has gone.
 
-    kind: "nodes", "members", "groups" or "others".
+    kind: "nodes", "members", "groups", "others", "claims" or "claimables".
     keys: node names; pod uids; (public id, group) as "j-7k3m2q/main"; for others, names of the
-    nodes that they take something of.
+    nodes that they take something of; uids of claims; names of lists.
     version: things newer than this may be missing from `keys` and be there all the same.
     """
 
@@ -239,7 +271,18 @@ class ClockSeen:
     slack: timedelta = timedelta(0)
 
 
-Seen = NodeSeen | MemberSeen | StraySeen | GroupSeen | OthersSeen | ListBegun | Listed | ClockSeen
+Seen = (
+    NodeSeen
+    | MemberSeen
+    | StraySeen
+    | GroupSeen
+    | OthersSeen
+    | ClaimedSeen
+    | ClaimablesSeen
+    | ListBegun
+    | Listed
+    | ClockSeen
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,6 +341,7 @@ class GangSpec:
     priority_class: of the pods, which the cluster has; the cluster's default if it is not said.
     groups: of the whole gang, this one among them; it is the only one if they are not said.
     min_total: the least members of the whole gang, where that is more than its groups' together.
+    by_claim: its GPUs are claimed one by one, where nodes give them so.
     """
 
     namespace: str
@@ -322,6 +366,7 @@ class GangSpec:
     priority_class: str = ""
     groups: tuple[GroupSize, ...] = ()
     min_total: int = 0
+    by_claim: bool = False
 
     @property
     def devices_per_member(self) -> int:
@@ -347,6 +392,11 @@ class GangSpec:
         return sum(group.most for group in self.whole)
 
     @property
+    def is_opened_later(self) -> bool:
+        """Whether something else has to be there before its pods are made."""
+        return self.has_peers or self.by_claim
+
+    @property
     def has_peers(self) -> bool:
         """Whether a member may have others to find."""
         return self.most_members > 1
@@ -366,11 +416,22 @@ class RendezvousSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemberClaim:
+    """The GPUs that a member is to be given, and no others. rank: within its group."""
+
+    job: str  # public id
+    group: str
+    rank: int
+    uuids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRelease:
     """Open the gate of one pod, onto one node.
 
     devices: on that node; GPU 5, the MIG instance of it that starts at 4 as 5@4, its share as 5#2.
     rank, world_size: the member's among all of the gang's, and how many those are.
+    claim: where its node gives GPUs by claims.
     """
 
     namespace: str
@@ -381,6 +442,7 @@ class MemberRelease:
     devices: tuple[str, ...] = ()
     rank: int = 0
     world_size: int = 1
+    claim: MemberClaim | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,12 +24,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from portal.core.errors import ClusterAway
-from topology.kube import names, parse, usage
+from topology.kube import claims, names, parse, usage
 from topology.kube.mailbox import Mailbox
 from topology.kube.others import Others
 from topology.kube.values import ClockSeen, ListBegun, Listed, NodeSeen, Seen
 from topology.kube.wire import (
+    FORBIDDEN,
     GONE,
+    NOT_THERE,
     ApiError,
     Backoff,
     Obj,
@@ -48,7 +50,9 @@ QUIET_SECONDS = 90.0  # bookmarks come once a minute: longer silence is a dead l
 SHORT_SECONDS = 1.0  # a watch that ends sooner is not asked for again at once
 CLOCK_SECONDS = 1.0
 PULSE_SECONDS = 10.0
+WITHOUT_SECONDS = 60.0  # until a cluster is asked again for what it has not
 _TURN_SECONDS = 0.2
+_WITHOUT = frozenset({FORBIDDEN, NOT_THERE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ class Kind:
 
     selector, fields: of labels and of fields, as the API has them; empty for all.
     read: None where objects are not told one by one.
+    optional: a cluster may not have it, or not let us see it.
     """
 
     name: str
@@ -65,6 +70,7 @@ class Kind:
     fields: str = ""
     read: Callable[..., Seen | None] | None
     key: Callable[[Obj], str]
+    optional: bool = False
 
 
 def _group_key(job: Obj) -> str:
@@ -106,6 +112,23 @@ OTHERS = Kind(
     key=_uid,
 )
 
+CLAIMS = Kind(
+    name="claims",
+    path=claims.CLAIMS_PATH,
+    selector=names.JOB,
+    read=claims.claimed_seen,
+    key=_uid,
+    optional=True,
+)
+CLAIMABLES = Kind(
+    name="claimables",
+    path=claims.SLICES_PATH,
+    selector="",
+    read=claims.claimables_seen,
+    key=NODES.key,
+    optional=True,
+)
+
 
 class ClusterWatch:
     """`with ClusterWatch(…) as watch: for seen in watch: …`, until `stop` is set.
@@ -140,7 +163,7 @@ class ClusterWatch:
         self._order = threading.Lock()  # of what is told of a node and of the others on it
         self._threads = [
             threading.Thread(target=self._follow, args=(kind,), name=kind.name, daemon=True)
-            for kind in (NODES, GROUPS, MEMBERS, OTHERS)
+            for kind in (NODES, GROUPS, MEMBERS, OTHERS, CLAIMS, CLAIMABLES)
         ]
         self._threads.append(threading.Thread(target=self._pulse, name="pulse", daemon=True))
 
@@ -185,6 +208,9 @@ class ClusterWatch:
                 version = self._watch(wire, kind, version)
             except (ClusterAway, ApiError) as error:
                 version = None
+                if kind.optional and isinstance(error, ApiError) and error.status in _WITHOUT:
+                    self._ended.wait(WITHOUT_SECONDS)
+                    continue
                 self._say_why(kind, error, is_news=not is_away)
                 is_away = not _is_expired(error)
                 self._ended.wait(backoff.seconds())

@@ -12,7 +12,7 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PAGE = 500
-FORBIDDEN, GONE = 403, 410
+FORBIDDEN, NOT_THERE, GONE = 403, 404, 410
 LOOK_ONLY = "LookOnly"  # our reason, where Kubernetes says its own
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"  # what one asks by a POST
 

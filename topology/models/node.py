@@ -7,6 +7,7 @@ from django.db.models import Q
 
 from topology.querysets import NodeQuerySet
 
+_PLUGINS = "nvidia.com/gpu"  # what a device plugin calls GPUs that are given whole
 REPELLING = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -43,6 +44,8 @@ class Node(models.Model):
     is_ready = models.BooleanField(default=True)
     is_changing = models.BooleanField(default=False)  # a rollout has it in hand: nothing starts
     layout_seen = models.JSONField(default=dict, blank=True)  # of kube.values.LayoutSeen
+    # GPUs that can be claimed, [{device, uuid, model, memory_mib}], by the list that names them.
+    claimable = models.JSONField(default=dict, blank=True)
     survey = models.JSONField(default=dict, blank=True)  # of our agent: links, driver, gpudirect
     taints = models.JSONField(default=list, blank=True)  # [{key, value, effect}], foreign ones
     # What work that is not ours takes: [{name, gpus, cpu_milli, memory_mib, scheduler}], by its
@@ -70,6 +73,11 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def gives_by_claim(self) -> bool:
+        """Whether its GPUs are had by claims, and not by a device plugin."""
+        return bool(self.claimable) and not self.layout_seen.get("offers", {}).get(_PLUGINS)
 
     @property
     def is_open(self) -> bool:

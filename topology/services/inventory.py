@@ -11,6 +11,7 @@ from portal.core.clock import cluster_time
 from portal.core.queueing import send_on_commit
 from topology.kube.values import ClockSeen, GpuSeen, ListBegun, Listed, NodeSeen
 from topology.models import Cluster, Gpu, Node, ResourceFlavor
+from topology.services.claimables import with_claimables
 from topology.services.cycle_request import ask_for_cycle
 from topology.services.partitions import observe_slices
 
@@ -37,11 +38,12 @@ def observe_node(cluster: Cluster, seen: NodeSeen, *, at: datetime) -> bool:
     is_new = node is None
     if node is None:
         node = Node.objects.create(cluster=cluster, name=seen.name)
+    seen = with_claimables(node, seen)
     facts = _facts(cluster, seen)
     if node.is_changing and not seen.layout.offers:
         del facts["gpu_count"]  # its device plugin is away while a rollout has it in hand
     changed = _write(node, {**facts, "gone_at": None}, at=at)
-    matters = _observe_gpus(node, seen.gpus, at=at) or is_new or bool(changed - _ASIDE)
+    matters = observe_gpus(node, seen.gpus, at=at) or is_new or bool(changed - _ASIDE)
     if node.is_changing and "layout_seen" in changed:
         send_on_commit("scheduling.advance_node", node_id=node.pk)
     if matters:
@@ -109,7 +111,7 @@ def _facts(cluster: Cluster, seen: NodeSeen) -> dict[str, Any]:
         rack.save(update_fields=["fabric"])
     return {
         "uid": seen.uid,
-        "flavor": _flavor(cluster, seen),
+        "flavor": flavor_of(cluster, seen),
         "rack": rack,
         "fabric": fabric,
         "nvlink_domain": _place(cluster.nvlink_domains, seen.nvlink_domain),
@@ -136,7 +138,7 @@ def _write(node: Node, fields: dict[str, Any], *, at: datetime) -> set[str]:
     return changed
 
 
-def _flavor(cluster: Cluster, seen: NodeSeen) -> ResourceFlavor | None:
+def flavor_of(cluster: Cluster, seen: NodeSeen) -> ResourceFlavor | None:
     """The class of nodes that a node belongs to by what GPU it has; None without one."""
     if not seen.gpu_product:
         return None
@@ -159,7 +161,7 @@ def _place(places: Any, name: str) -> Any:
     return places.get_or_create(name=name[:63])[0] if name else None
 
 
-def _observe_gpus(node: Node, seen: tuple[GpuSeen, ...], *, at: datetime) -> bool:
+def observe_gpus(node: Node, seen: tuple[GpuSeen, ...], *, at: datetime) -> bool:
     """Bring the node's Gpu rows to what was reported; True when that changed any.
 
     A GPU that is no longer reported is kept, unhealthy: placements of the past name it.

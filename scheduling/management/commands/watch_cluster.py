@@ -20,10 +20,19 @@ from portal.core.liveness import show_life
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.services.observation import observe
 from topology.kube.live import connect
-from topology.kube.values import ClockSeen, ListBegun, Listed, NodeSeen, OthersSeen, Seen
+from topology.kube.values import (
+    ClaimablesSeen,
+    ClockSeen,
+    ListBegun,
+    Listed,
+    NodeSeen,
+    OthersSeen,
+    Seen,
+)
 from topology.kube.watch import ClusterWatch
 from topology.kube.wire import Backoff
 from topology.models import Cluster
+from topology.services.claiming import observe_claimables, observe_listed_claimables
 from topology.services.foreign import observe_listed_others, observe_others
 from topology.services.inventory import (
     observe_clock,
@@ -166,6 +175,10 @@ def _dispatch(cluster: Cluster, seen: Seen) -> None:
         case Listed(kind="nodes"):
             gone = observe_listed_nodes(cluster, seen, at=timezone.now())
             logger.info("%s: %d nodes, %d gone", cluster.slug, len(seen.keys), gone)
+        case ClaimablesSeen():
+            observe_claimables(cluster, seen, at=timezone.now())
+        case Listed(kind="claimables"):
+            observe_listed_claimables(cluster, seen, at=timezone.now())
         case OthersSeen():
             observe_others(cluster, seen)
         case Listed(kind="others"):

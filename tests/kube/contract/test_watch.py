@@ -22,7 +22,7 @@ def listed(heard):
 
 
 def everything_listed(heard):
-    return len(listed(heard)) == 4
+    return len(listed(heard)) == 6
 
 
 def phases(heard, rank):
@@ -49,6 +49,8 @@ def test_what_is_there_is_told_before_it_is_said_to_be_all(cluster_api):
         "members": frozenset(member.pod_uid for member in members),
         "groups": frozenset({f"{spec.job}/main"}),
         "others": frozenset(),
+        "claims": frozenset(),
+        "claimables": frozenset(),
     }
     about_nodes = [seen for seen in heard if getattr(seen, "kind", "nodes") == "nodes"]
     told = [type(seen) for seen in about_nodes if isinstance(seen, ListBegun | NodeSeen | Listed)]

@@ -286,6 +286,23 @@ JOBS = RuleSet(
         ),
     ),
 )
+CLAIMS = RuleSet(
+    name="muster-claims",
+    resources=(
+        "resource.k8s.io/resourceclaims",
+        "resource.k8s.io/resourceclaims/status",
+        "resource.k8s.io/resourceclaimtemplates",
+    ),
+    rules=(
+        Rule(
+            "claims-are-musters",
+            (CREATE, UPDATE, DELETE),
+            f"{MUSTER} || {CLUSTER} || {OPERATOR}",
+            "devices are claimed by Muster for the jobs that it places; submit a job to Muster to"
+            " get GPUs",
+        ),
+    ),
+)
 _IS_KEPT = f"{notes('oldObject', 'labels')}[?{text(names.KEPT_BY)}].orValue('') == 'muster'"
 KEPT = RuleSet(
     name="muster-kept",
@@ -343,6 +360,7 @@ RULE_SETS = (
     BINDINGS,
     EVICTIONS,
     JOBS,
+    CLAIMS,
     KEPT,
     NAMESPACES,
 )
