@@ -31,6 +31,7 @@ class ExtendForm(forms.Form):
         initial=1,
         help_text=gettext_lazy("Added to the longest run that the job has now."),
     )
+    seen = forms.IntegerField(required=False)  # the longest run, in seconds, that it is added to
 
 
 @found(visible_job, "GET", "HEAD", "POST")
@@ -48,7 +49,10 @@ def job_extend(request: HttpRequest, job: Job) -> HttpResponse:
 
 
 def _extend(form: ExtendForm, request: HttpRequest, job: Job) -> bool:
-    """Whether it was given; what is refused is said beside the field."""
+    """Whether it was given, which a form sent twice is once; what is refused is said in it."""
+    if form.cleaned_data["seen"] != job.walltime_seconds:
+        form.add_error(None, _("The job has changed in the meantime; look again."))
+        return False
     seconds = (job.walltime_seconds or 0) + round(form.cleaned_data["hours"] * HOUR)
     try:
         extend_job(job, seconds, by=request.user, at=clock.now(job.cluster))

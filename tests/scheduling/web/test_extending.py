@@ -12,7 +12,8 @@ def job(scene):
 
 
 def more(client, job, hours):
-    return client.post(f"/jobs/{job.public_id}/extend/", {"hours": hours})
+    form = {"hours": hours, "seen": job.walltime_seconds or ""}
+    return client.post(f"/jobs/{job.public_id}/extend/", form)
 
 
 def test_the_page_of_a_running_job_says_when_it_ends_and_offers_more(as_omar, job):
@@ -42,6 +43,19 @@ def test_more_time_is_asked_for_and_given(as_omar, job):
     job.refresh_from_db()
     assert asked.status_code == 200
     assert (given.status_code, given.url) == (302, f"/jobs/{job.public_id}/")
+    assert job.walltime_seconds == before + 1800
+
+
+def test_a_form_that_is_sent_twice_gives_more_time_once(as_omar, job):
+    Job.objects.filter(state="queued").update(is_held=True)
+    before = job.walltime_seconds
+
+    first, again = more(as_omar, job, "0.5"), more(as_omar, job, "0.5")
+
+    job.refresh_from_db()
+    assert (first.status_code, again.status_code) == (302, 422)
+    assert "The job has changed in the meantime; look again." in again.content.decode()
+    assert f'name="seen" value="{before + 1800}"' in again.content.decode()
     assert job.walltime_seconds == before + 1800
 
 
