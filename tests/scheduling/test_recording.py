@@ -6,6 +6,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from scheduling import cycle
+from scheduling.engine import codec
+from scheduling.engine.cycle import plan_cycle
 from scheduling.engine.scenario import read_scenario
 from scheduling.models import Cycle, Job
 from scheduling.services.recording import export_cycle
@@ -45,6 +47,24 @@ def test_a_recorded_cycle_gives_the_same_plan_again(cluster, tmp_path):
     answer = replay(export_cycle(Cycle.objects.get()), tmp_path)
 
     assert answer == "same: 1 decisions, byte for byte\n"
+
+
+def test_a_recorded_plan_is_doubted_under_the_policy_that_it_was_made_with(tmp_path):
+    world = read_scenario(
+        """
+        node   a 1xA100-40GB
+        tenant A
+        tenant B
+        run    x 1x1 on 1@a tenant=A
+        job    j 1x1 tenant=B p5
+        policy across=5
+        """
+    )
+    snapshot, policy = world.snapshot(), world.world.policy
+    parts = {"snapshot": snapshot, "policy": policy, "plan": plan_cycle(snapshot, policy)}
+    text = json.dumps({name: json.loads(codec.encode(part)) for name, part in parts.items()})
+
+    assert replay(text, tmp_path) == "same: 2 decisions, byte for byte\n"
 
 
 def test_a_cycle_that_decides_the_same_is_not_recorded_twice(cluster):

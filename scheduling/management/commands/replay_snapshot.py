@@ -26,7 +26,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         snapshot, policy, recorded = _read(options["file"])
         again = plan_cycle(snapshot, policy)
-        for wrong in violations(snapshot, again):
+        for wrong in violations(snapshot, again, policy):
             self.stdout.write(f"violation: {wrong}")
         if codec.encode(again) == codec.encode(recorded):
             self.stdout.write(f"same: {len(again.decisions)} decisions, byte for byte")
