@@ -38,6 +38,7 @@ from scheduling.engine.plan import (
 from scheduling.engine.policy import Order, Policy
 from scheduling.engine.seat_rules import (
     SeatRules,
+    can_be_cut_into,
     devices_of,
     held_alone,
     is_taken,
@@ -49,8 +50,6 @@ from scheduling.engine.seat_rules import (
     unwelcome,
 )
 from scheduling.engine.snapshot import UNKNOWN, Block, GpuMode, HeldDevices, Snapshot
-from topology.catalog.gpus import find_model
-from topology.catalog.mig import ImpossibleLayoutError, MigInstance, check_layout
 
 Members = tuple[PlacedMember, ...]
 
@@ -227,7 +226,8 @@ class _Audit:
         if isinstance(stop, Shrink):
             left = tuple(own for own in stays if own not in gone)
             yield from not_whole(job, left)
-            if any(own.group == up.group and own.rank < up.rank for own in gone for up in left):
+            above = self._useful_to(stop.on_behalf_of, left)
+            if any(own.group == up.group and own.rank < up.rank for own in gone for up in above):
                 yield f"job {job.id} does not lose its highest ranks"
         if stop.on_behalf_of is not None:
             yield from self._behalf(job, stop.on_behalf_of, whole=isinstance(stop, Preempt))
@@ -242,6 +242,15 @@ class _Audit:
             else Stay(own.job, tuple(one for one in own.members if one not in gone), own.end)
             for own in self._stays
         ]
+
+    def _useful_to(self, claimant_id: int, members: Members) -> Members:
+        """Those on nodes that a waiting job may use: of the others it is not asked who stays."""
+        claimant = self._pending.get(claimant_id)
+        if claimant is None:
+            return members
+        suitable = self._fleet.suitable(claimant.flavors, claimant.service_class)
+        usable = suitable & self._snapshot.node_open
+        return tuple(member for member in members if usable[member.node])
 
     def _behalf(self, job: RunningJob, claimant_id: int, *, whole: bool) -> Iterator[str]:
         claimant, hold = self._pending.get(claimant_id), self._holds.get(claimant_id)
@@ -359,21 +368,10 @@ class _Audit:
             yield f"GPU {gpu} is cut anew and is not idle"
         if not snapshot.node_auto_layout[snapshot.gpu_node[gpu]]:
             yield f"GPU {gpu} is cut anew where layouts are not automatic"
-        if not self._can_have(change):
+        if not can_be_cut_into(snapshot, gpu, change.layout):
             yield f"GPU {gpu} is cut anew into a layout that it cannot have"
         self._recut_gpus.add(gpu)
         self._now.withhold(gpu)
-
-    def _can_have(self, change: Repartition) -> bool:
-        index = int(self._snapshot.gpu_model[change.gpu])
-        model = None if index == UNKNOWN else find_model(self._snapshot.gpu_models[index])
-        if model is None:
-            return False
-        try:
-            check_layout(model, [MigInstance(start, name) for name, start in change.layout])
-        except ImpossibleLayoutError:
-            return False
-        return bool(change.layout)
 
     def _later(self, instant: int) -> Ledger:
         """What is free once all that ends by `instant` has ended."""

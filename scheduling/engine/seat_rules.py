@@ -8,7 +8,9 @@ from scheduling.engine.fleet import Fleet
 from scheduling.engine.gang import wish_of
 from scheduling.engine.jobs import Access, JobSpec, PlacedMember, RunningJob, ServiceClass
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.snapshot import UNKNOWN
+from scheduling.engine.snapshot import UNKNOWN, Snapshot
+from topology.catalog.gpus import find_model
+from topology.catalog.mig import ImpossibleLayoutError, MigInstance, check_layout
 
 Members = tuple[PlacedMember, ...]
 
@@ -135,6 +137,19 @@ def is_taken(ledger: Ledger, job: JobSpec, members: Members) -> bool:
     try:
         ledger.take(job, members)
     except AssertionError:
+        return False
+    return True
+
+
+def can_be_cut_into(snapshot: Snapshot, gpu: int, layout: Iterable[tuple[str, int]]) -> bool:
+    """Whether a board can have these instances, given as (profile, placement start), at once."""
+    index = int(snapshot.gpu_model[gpu])
+    model = None if index == UNKNOWN else find_model(snapshot.gpu_models[index])
+    if model is None:
+        return False
+    try:
+        check_layout(model, [MigInstance(start, profile) for profile, start in layout])
+    except ImpossibleLayoutError:
         return False
     return True
 
