@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, IntegerField, Value, When
+from django.db.models import Case, Count, IntegerField, Value, When, Window
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -83,20 +83,22 @@ def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
     places = waiting.positions(owner=None)[:SHOWN]
     jobs = jobs_at(places)
     uses = tenants_in_use(Tenant.objects.active().order_by("slug"))
+    asked = _longest_asked()
+    totals = _totals(capacity)
     head = queue_rows(places, jobs, reader=request.user, wall=wall)
     return {
         "capacity": capacity,
-        "totals": _totals(capacity),
+        "totals": totals,
         "waiting": len(waiting.places),
-        "approvals": QuotaRequest.objects.for_operators().count(),
-        "asked": _longest_asked(),
+        "approvals": asked.total if asked else 0,
+        "asked": asked,
         "head": head,
         "stuck": next((line for line in head if line.row), None),
         "drift": drift_in(cluster) if cluster else [],
         "uses": _busiest(uses),
         "tenant_count": len(uses),
         "holding": Job.objects.holding().filter(cluster=cluster).count(),
-        "map": map_of(cluster, reader=request.user),
+        "map": map_of(cluster, reader=request.user, gpus=totals["installed"]),
         "kinds": KIND_LABELS,
         "node_states": NODE_STATES,
         "planned_at": cluster.planned_at if cluster else None,
@@ -105,8 +107,9 @@ def _for_operator(request: HttpRequest, wall: datetime) -> dict[str, Any]:
 
 
 def _longest_asked() -> QuotaRequest | None:
-    """The request that has waited longest for an operator."""
+    """The request that has waited longest for an operator; `total` is how many wait."""
     rows = QuotaRequest.objects.for_operators().select_related("tenant", "flavor")
+    rows = rows.annotate(total=Window(Count("pk")))
     return rows.order_by("submitted_at", "pk").first()
 
 

@@ -95,8 +95,13 @@ class ClusterMap:
         return sum(len(pool.nodes) for pool in self.pools)
 
 
-def map_of(cluster: Cluster | None, *, reader: User, pool: str = "", rack: str = "") -> ClusterMap:
-    """The map of `cluster`, or of one pool or rack of it, as far as `reader` may know."""
+def map_of(
+    cluster: Cluster | None, *, reader: User, pool: str = "", rack: str = "", gpus: int = 0
+) -> ClusterMap:
+    """The map of `cluster`, or of one pool or rack of it, as far as `reader` may know.
+
+    gpus: how many there are to draw, where the caller knows it.
+    """
     if cluster is None:
         return ClusterMap((), ())
     nodes = cluster.nodes.present()
@@ -104,7 +109,7 @@ def map_of(cluster: Cluster | None, *, reader: User, pool: str = "", rack: str =
         nodes = nodes.filter(flavor__name=pool)
     if rack:
         nodes = nodes.filter(rack__name=rack)
-    if nodes.gpu_total() > MOST_GPUS:
+    if (gpus or nodes.gpu_total()) > MOST_GPUS:
         return _far(nodes, reader)
     return _near(nodes, reader)
 
