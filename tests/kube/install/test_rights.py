@@ -23,7 +23,7 @@ from topology.kube import names
 from topology.kube.adoption import namespaces_of
 from topology.kube.layout_doors import LiveLayoutDoors
 from topology.kube.live import LiveGateway
-from topology.kube.values import MemberRelease, PodSeen
+from topology.kube.values import GangSpec, MemberClaim, MemberRelease, PodSeen
 from topology.kube.watch import ClusterWatch
 from topology.models import ResourceFlavor
 from topology.services.check import check_cluster
@@ -101,6 +101,7 @@ def test_all_that_muster_does_needs_every_right_of_its_accounts_and_no_other(sta
     spaces = namespaces_of(stage.gateway.wire)
     job = runs(stage, tenant)
     do_all_again(stage.gateway)
+    claim_a_gpu(stage.gateway)
     cancel_job(job, by=job.owner, at=stage.now)
     stage.until(lambda: state_of(job) == "cancelled" and not stage.gateway.gangs())
 
@@ -126,6 +127,35 @@ def runs(stage, tenant):
     stage.until(lambda: state_of(job) == "running")
     job.refresh_from_db()
     return job
+
+
+def claim_a_gpu(gateway):
+    """What exact GPUs take, whether or not a node has them."""
+    spec = GangSpec(
+        namespace="muster-rights",
+        job="j-000000",
+        group="main",
+        attempt=1,
+        members=1,
+        gpus_per_member=1,
+        labels={names.TENANT: "rights"},
+        priority_class=names.MEMBERS,
+        by_claim=True,
+    )
+    gateway.ensure_gang(spec)
+    gateway.open_gang(spec.key)
+    (member,) = eventually(lambda: gateway.gated_members(spec.key), within=60)
+    gateway.release(
+        MemberRelease(
+            namespace=member.namespace,
+            pod_name=member.pod_name,
+            pod_uid=member.pod_uid,
+            node=NODES[0],
+            attempt=1,
+            claim=MemberClaim(job=spec.job, group=spec.group, rank=0, uuids=("GPU-of-no-node",)),
+        )
+    )
+    gateway.delete_gang(spec.key)
 
 
 def state_of(job):
