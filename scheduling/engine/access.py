@@ -11,7 +11,7 @@ from scheduling.engine.quota import AnyBooks
 def tiers(desk: Desk, job: PendingJob, books: AnyBooks) -> tuple[tuple[int, ...], ...]:
     """Sets of flavors to try in turn, each with quota for the whole gang.
 
-    Preferred flavors are tried one by one; where any will do, all are tried at once.
+    Preferred flavors are tried one by one, then together; where any will do, all are tried at once.
     """
     claim = desk.claim(job)
     open_to_it = tuple(
@@ -19,9 +19,8 @@ def tiers(desk: Desk, job: PendingJob, books: AnyBooks) -> tuple[tuple[int, ...]
         for flavor in claim.flavors
         if not claim.parts or allowance(books, claim, flavor) >= claim.parts
     )
-    if job.flavors:
-        return tuple((flavor,) for flavor in open_to_it)
-    return (open_to_it,) if open_to_it else ()
+    alone = tuple((flavor,) for flavor in open_to_it) if job.flavors else ()
+    return alone if not open_to_it or alone == (open_to_it,) else (*alone, open_to_it)
 
 
 def allowance(books: AnyBooks, job: JobSpec | Claim, flavor: int) -> int:

@@ -165,11 +165,11 @@ class Doctor:
 
     def _over_budget(self, job: PendingJob) -> Why | None:
         desk = self._desk
-        left = desk.budget[job.tenant]
-        if left >= UNLIMITED:
+        left, devices = desk.budget[job.tenant], most_devices(job)
+        if left >= UNLIMITED or not devices:
             return None
         duration = duration_of(job, desk.policy)
-        asked: Number = "unlimited" if duration == NEVER else most_devices(job) * duration
+        asked: Number = "unlimited" if duration == NEVER else devices * duration
         if isinstance(asked, int) and asked <= left:
             return None
         return Reason.BUDGET_EXHAUSTED, (("left", left), ("asked", asked))
@@ -307,7 +307,7 @@ def _members_inside(ledger: Ledger, job: JobSpec, allowed: BoolArray) -> int:
             only = replace(job, groups=(alone,), min_total=0)
             placed = place_members(what_if, only, (count,), place=Place(allowed)) or ()
             what_if = what_if.fork()
-            what_if.take(only, placed)
+            what_if.take(only, placed, seated=False)
     return total
 
 

@@ -47,6 +47,7 @@ class Fleet:
         self._vectors: dict[Request, IntArray | None] = {}
         self._amounts: dict[int, tuple[Request, Amounts | None]] = {}
         self._suitable: dict[tuple[tuple[int, ...], ServiceClass], BoolArray] = {}
+        self._inside: dict[tuple[Level, Level], IntArray] = {}
 
     def on(self, snapshot: Snapshot) -> Self:
         """The same look-ups for another snapshot of the same hardware."""
@@ -226,6 +227,20 @@ class Fleet:
         """Index of each node's domain at `level`. Returns (N,)."""
         domains: IntArray = self.snapshot.node_domain[level]
         return domains
+
+    def domains_inside(self, level: Level, top: Level | None) -> IntArray:
+        """As `domains`, where one that reaches into several domains of `top` is several. (N,)
+
+        A rack may stand in two fabrics, and nodes that name no block share one.
+        """
+        if top is None or level >= top:
+            return self.domains(level)
+        if (level, top) not in self._inside:
+            upper = self.domains(top)
+            pairs = self.domains(level) * (int(upper.max(initial=0)) + 1) + upper
+            _, own = np.unique(pairs, return_inverse=True)
+            self._inside[level, top] = np.asarray(own, dtype=np.int64)
+        return self._inside[level, top]
 
     @cached_property
     def levels(self) -> tuple[Level, ...]:

@@ -61,6 +61,8 @@ class Place:
 def is_gang_of(job: JobSpec, members: Sequence[PlacedMember]) -> bool:
     """Whether `members` are a whole gang as `job` asks for it, each with as many devices."""
     counts = Counter(member.group for member in members)
+    if max(counts, default=0) >= len(job.groups):
+        return False
     if any(counts[index] > group.max_member for index, group in enumerate(job.groups)):
         return False
     return job.is_whole(members) and all(
@@ -144,7 +146,7 @@ def _homes(ledger: Ledger, job: JobSpec, counts: Sequence[int], *, place: Place)
     for level in Level:
         if not min(place.wish.preferred, top) <= level <= top:
             continue
-        domain = ledger.fleet.domains(level)
+        domain = ledger.fleet.domains_inside(level, place.wish.required)
         holds = np.ones(int(domain.max(initial=-1)) + 1, dtype=np.bool_)
         for own, count in zip(slots, counts, strict=True):
             holds &= np.bincount(domain, weights=own, minlength=len(holds)) >= count
@@ -167,7 +169,7 @@ def _place_groups(
         members = _place_group(what_if, job, (group, counts[group]), place=place)
         if members is None:
             return None
-        what_if.take(job, members)
+        what_if.take(job, members, seated=False)
         place = place.after(what_if, job, members)
         placed += members
     return tuple(sorted(placed, key=lambda member: (member.group, member.rank)))

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduling.engine.access import allowance
+from scheduling.engine.access import allowance, within_quota
 from scheduling.engine.arrays import NEVER, UNLIMITED
 from scheduling.engine.charge import charges, device_count, least_member_parts
 from scheduling.engine.desk import Desk
 from scheduling.engine.gang import Place, place_members, wish_of
-from scheduling.engine.jobs import Access, Group, JobSpec, PlacedMember
+from scheduling.engine.jobs import Access, Group, JobSpec, PlacedMember, ServiceClass
 
 Members = tuple[PlacedMember, ...]
 
@@ -23,19 +23,18 @@ class Gang:
     members: Members
     end: int
 
-    def counts(self) -> list[int]:
-        """Members by group."""
-        groups = range(len(self.job.groups))
-        return [sum(member.group == group for member in self.members) for group in groups]
+    def count(self, group: int, before: Members = ()) -> int:
+        """Members of one group, with those of `before`, which are about to be added."""
+        return sum(member.group == group for member in (*self.members, *before))
 
 
-def more_members(desk: Desk, gang: Gang) -> Members:
-    """Members that can be added to `gang` now up to its most, delaying nobody."""
+def more_members(desk: Desk, gang: Gang, before: Members = ()) -> Members:
+    """Members that can be added to `gang` now, after `before`, up to its most, delaying nobody."""
     added: Members = ()
     for group, spec in enumerate(gang.job.groups):
-        room = spec.max_member - gang.counts()[group]
+        room = spec.max_member - gang.count(group, before)
         if room > 0:
-            added += _added_to_group(desk, gang, (group, room), added)
+            added += _added_to_group(desk, gang, (group, room), before + added)
     return added
 
 
@@ -43,11 +42,11 @@ def missing_members(desk: Desk, gang: Gang) -> Members | None:
     """Members that make `gang` whole again from free room in its domain, or None."""
     added: Members = ()
     for group, spec in enumerate(gang.job.groups):
-        short = spec.min_member - gang.counts()[group]
+        short = spec.min_member - gang.count(group)
         if short > 0:
             added += _added_to_group(desk, gang, (group, short), added)
     while len(gang.members) + len(added) < gang.job.min_members:
-        one = more_members(desk, replace(gang, members=gang.members + added))[:1]
+        one = more_members(desk, gang, added)[:1]
         if not one:
             return None
         added += one
@@ -58,11 +57,14 @@ def _added_to_group(desk: Desk, gang: Gang, wanted: tuple[int, int], before: Mem
     """As many of the wanted members of one group as fit. wanted: (group, at most)."""
     group, most = wanted
     job, ledger = gang.job, desk.ledger
-    if before:
+    if before or job.service_class == ServiceClass.LATENCY_CRITICAL:
         ledger = ledger.fork()
-        ledger.take(job, before)
+        ledger.ignore(job, gang.members)
+        ledger.take(job, before, seated=False)
     place = Place(
-        _near(desk, gang), replace(wish_of(job, desk.at), required=None), _within(desk, gang)
+        _near(desk, gang, before),
+        replace(wish_of(job, desk.at), required=None),
+        _within(desk, gang),
     )
     if before:
         place = place.after(ledger, job, before)
@@ -76,10 +78,14 @@ def _added_to_group(desk: Desk, gang: Gang, wanted: tuple[int, int], before: Mem
         return ()
     alone = _alone(job, group, count)
     placed = place_members(ledger, alone, (count,), place=place) or ()
-    first = gang.counts()[group]
-    return tuple(
+    first = gang.count(group, before)
+    added = tuple(
         replace(member, group=group, rank=first + index) for index, member in enumerate(placed)
     )
+    books = desk.quota_now(job)
+    while added and not within_quota(desk, job, (*before, *added), books):
+        added = added[:-1]  # they lie on devices that cost more than the cheapest
+    return added
 
 
 def _alone(job: JobSpec, group: int, count: int) -> JobSpec:
@@ -88,10 +94,10 @@ def _alone(job: JobSpec, group: int, count: int) -> JobSpec:
     return replace(job, groups=(spec,), min_total=0)
 
 
-def _near(desk: Desk, gang: Gang) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _near(desk: Desk, gang: Gang, before: Members) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """(N,) nodes that the gang may grow to: open until its end, in its domain and its flavors."""
     job = gang.job
-    nodes = [member.node for member in gang.members]
+    nodes = [member.node for member in (*gang.members, *before)]
     own = np.unique(desk.snapshot.node_flavor[nodes])
     near = desk.open_nodes(job, ()) & np.isin(desk.snapshot.node_flavor, own)
     near = near & (desk.snapshot.node_closes_at >= gang.end)

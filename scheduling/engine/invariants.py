@@ -168,7 +168,7 @@ class _Audit:
         """Room, quota and budget for members that run from now on, beside those from before."""
         job, members = stay.job, stay.members
         yield from self._rules.broken(job, members, before)
-        yield from unwelcome(self._now, job, members)
+        yield from unwelcome(self._now, job, members, before)
         yield from self._spent(stay)
         yield from self._quota.exceeded(job, members)
         self._quota.charge(job, members)

@@ -162,16 +162,25 @@ class Ledger:
             return False
         return True
 
-    def take(self, job: JobSpec, members: Iterable[PlacedMember]) -> None:
-        """Give members what they ask for. Raises AssertionError if anything of it is not free."""
+    def take(self, job: JobSpec, members: Iterable[PlacedMember], *, seated: bool = True) -> None:
+        """Give members what they ask for. Raises AssertionError if anything of it is not free.
+
+        seated: whether they are company to others; to the rest of their own gang they are none.
+        """
         for member in members:
             self._move(job.groups[member.group].request, member, -1)
-            self._seat(job, member.node, 1)
+            if seated:
+                self._seat(job, member.node, 1)
 
     def release(self, job: JobSpec, members: Iterable[PlacedMember]) -> None:
         """Take back what members hold."""
         for member in members:
             self._move(job.groups[member.group].request, member, 1)
+            self._seat(job, member.node, -1)
+
+    def ignore(self, job: JobSpec, members: Iterable[PlacedMember]) -> None:
+        """Count members that hold what they have as no company: it is asked for their own gang."""
+        for member in members:
             self._seat(job, member.node, -1)
 
     def withhold(self, gpu: int) -> None:

@@ -57,7 +57,7 @@ def has_home(room: Room, count: int, wish: Wish) -> bool:
     if top is None:
         return True
     return any(
-        np.bincount(room.fleet.domains(level), weights=room.slots).max() >= count
+        np.bincount(room.fleet.domains_inside(level, top), weights=room.slots).max() >= count
         for level in reversed(Level)
         if min(wish.preferred, top) <= level <= top
     )
@@ -70,7 +70,7 @@ def _home(room: Room, nodes: IntArray, count: int, wish: Wish) -> IntArray | Non
     for level in Level:
         if not lowest <= level <= top:
             continue
-        domain = room.fleet.domains(level)[nodes]
+        domain = room.fleet.domains_inside(level, wish.required)[nodes]
         sums = np.bincount(domain, weights=room.slots[nodes])
         if sums.max() < count:
             continue
@@ -80,21 +80,22 @@ def _home(room: Room, nodes: IntArray, count: int, wish: Wish) -> IntArray | Non
             tightest: IntArray = nodes[domain == holds[np.argmin(left[holds])]]
             return tightest
         left = np.bincount(domain, weights=room.left[nodes])
-        needed = _domains_needed(room, nodes, count, (level, wish.preferred))
+        inner = room.fleet.domains(wish.preferred)[nodes]
+        needed = _domains_needed(room.slots[nodes], count, domain, inner)
         best = np.lexsort((_first_of(domain)[holds], left[holds], needed[holds]))[0]
         home: IntArray = nodes[domain == holds[best]]
         return home
     return nodes if wish.required is None else None
 
 
-def _domains_needed(
-    room: Room, nodes: IntArray, count: int, levels: tuple[Level, Level]
-) -> IntArray:
-    """By domain of the outer level, how many of the inner one `count` members need there."""
-    outer, inner = (room.fleet.domains(level)[nodes] for level in levels)
+def _domains_needed(slots: IntArray, count: int, outer: IntArray, inner: IntArray) -> IntArray:
+    """By outer domain, how many inner ones `count` members need there.
+
+    slots, outer, inner: by node, what fits there and where it is.
+    """
     width = int(inner.max()) + 1
     pairs, own = np.unique(outer * width + inner, return_inverse=True)
-    sums = np.bincount(own, weights=room.slots[nodes])
+    sums = np.bincount(own, weights=slots)
     domain = pairs // width
     falling = np.lexsort((-sums, domain))
     domain, held = domain[falling], np.cumsum(sums[falling])

@@ -107,11 +107,14 @@ class SeatRules:
                 yield f"job {job.id} would not end before node {node} closes"
 
 
-def unwelcome(ledger: Ledger, job: JobSpec, members: Members) -> Iterator[str]:
-    """Nodes on which somebody bears no company."""
+def unwelcome(
+    ledger: Ledger, job: JobSpec, members: Members, before: Members = ()
+) -> Iterator[str]:
+    """Nodes on which somebody bears no company. before: members of the same gang there."""
     critical = job.service_class == ServiceClass.LATENCY_CRITICAL
+    own = Counter(member.node for member in before)
     for node in _nodes(members):
-        if ledger.crowd[node] if critical else ledger.alone[node]:
+        if ledger.crowd[node] > own[node] if critical else ledger.alone[node]:
             yield f"job {job.id} is on node {node} beside a job that bears no company"
 
 
