@@ -90,10 +90,8 @@ class Desk:
 
     def _stays(self) -> Iterator[Stay]:
         for job in self.snapshot.running:
-            staying = () if job.stopping else job.members
-            if job.stopping_members:
-                staying = tuple(own for own in staying if own not in job.stopping_members)
-            yield Stay(job, staying, end_of(job, self.policy, self.at))
+            stays = () if job.stopping else job.staying
+            yield Stay(job, stays, end_of(job, self.policy, self.at))
 
     def _valid_holds(self) -> Iterator[HeldDevices]:
         """Holds that have not expired; none does while one of its victims is still stopping."""
@@ -209,12 +207,13 @@ class Desk:
 
     def stop(self, job: RunningJob, members: tuple[PlacedMember, ...]) -> None:
         """Tell members of a running job to go: all of them, or the surplus of an elastic gang."""
-        if len(members) == len(job.members):
+        told = tuple(own for own in members if own not in job.stopping_members)
+        if len(told) == len(job.staying):
             del self.running[job.id]
             self.horizon.drop(job.id)
         else:
-            self.horizon.drop(job.id, members)
-        self._leave(job, members)
+            self.horizon.drop(job.id, told)
+        self._leave(job, told)
         self.version += 1
 
     def promise(self, promise: Promise, free_at_start: IntArray) -> None:

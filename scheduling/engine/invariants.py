@@ -46,7 +46,6 @@ from scheduling.engine.seat_rules import (
     no_growth,
     not_whole,
     overfull,
-    staying,
     unwelcome,
 )
 from scheduling.engine.snapshot import UNKNOWN, Block, GpuMode, HeldDevices, Snapshot
@@ -108,7 +107,7 @@ class _Audit:
             if leaving:
                 self._soon.release(job, leaving)
                 self._quota_soon.give_back(job, leaving)
-                stays = staying(job)
+                stays = job.staying
             self._stays.append(Stay(job, stays, end_of(job, policy, self._at)))
         self._kept = dict(self._kept_before())
 
@@ -218,7 +217,7 @@ class _Audit:
         return self._dependencies.failed(self._pending[job_id]) is not None
 
     def _stop(self, job: RunningJob, stop: Shrink | Preempt) -> Iterator[str]:
-        stays = staying(job)
+        stays = job.staying
         gone = stop.members if isinstance(stop, Shrink) else stays
         if not set(gone) <= set(stays) or len(set(gone)) < len(gone):
             yield f"job {job.id} is to lose members that it does not have"
@@ -226,8 +225,7 @@ class _Audit:
         if isinstance(stop, Shrink):
             left = tuple(own for own in stays if own not in gone)
             yield from not_whole(job, left)
-            above = self._useful_to(stop.on_behalf_of, left)
-            if any(own.group == up.group and own.rank < up.rank for own in gone for up in above):
+            if any(own.group == up.group and own.rank < up.rank for own in gone for up in left):
                 yield f"job {job.id} does not lose its highest ranks"
         if stop.on_behalf_of is not None:
             yield from self._behalf(job, stop.on_behalf_of, whole=isinstance(stop, Preempt))
@@ -242,15 +240,6 @@ class _Audit:
             else Stay(own.job, tuple(one for one in own.members if one not in gone), own.end)
             for own in self._stays
         ]
-
-    def _useful_to(self, claimant_id: int, members: Members) -> Members:
-        """Those on nodes that a waiting job may use: of the others it is not asked who stays."""
-        claimant = self._pending.get(claimant_id)
-        if claimant is None:
-            return members
-        suitable = self._fleet.suitable(claimant.flavors, claimant.service_class)
-        usable = suitable & self._snapshot.node_open
-        return tuple(member for member in members if usable[member.node])
 
     def _behalf(self, job: RunningJob, claimant_id: int, *, whole: bool) -> Iterator[str]:
         claimant, hold = self._pending.get(claimant_id), self._holds.get(claimant_id)

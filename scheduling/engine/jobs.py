@@ -189,6 +189,13 @@ class RunningJob(JobSpec):
     protected_until: int = 0
 
     @property
+    def staying(self) -> tuple[PlacedMember, ...]:
+        """Members that have not been told to go while the gang goes on."""
+        if not self.stopping_members:
+            return self.members
+        return tuple(own for own in self.members if own not in self.stopping_members)
+
+    @property
     def ends_at(self) -> int:
         """The latest instant at which it may still hold devices, by its walltime."""
         return NEVER if self.limit_end_at is None else self.limit_end_at

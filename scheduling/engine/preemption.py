@@ -37,7 +37,7 @@ class Victim:
 
     @property
     def is_whole(self) -> bool:
-        return len(self.members) == len(self.job.members)
+        return len(self.members) == len(self.job.staying)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class RoomMaker:
     def _whole(self, job: RunningJob) -> Victim:
         """All members of a job that are not stopping, with the work that its stop would lose."""
         if job.id not in self._victims:
-            self._victims[job.id] = Victim(job, _staying(job), work_lost(self._desk, job))
+            self._victims[job.id] = Victim(job, job.staying, work_lost(self._desk, job))
         return self._victims[job.id]
 
 
@@ -121,15 +121,9 @@ def work_lost(desk: Desk, job: RunningJob) -> int:
     return charged_gpus(desk.fleet, job, job.members) * (since + desk.policy.restart)
 
 
-def _staying(job: RunningJob) -> tuple[PlacedMember, ...]:
-    if not job.stopping_members:
-        return job.members
-    return tuple(member for member in job.members if member not in job.stopping_members)
-
-
 def surplus_members(job: RunningJob) -> list[PlacedMember]:
     """Members above the minimum of their group and of the gang, the highest ranks first."""
-    members = _staying(job)
+    members = job.staying
     counts = [sum(own.group == group for own in members) for group in range(len(job.groups))]
     spare = len(members) - job.min_members
     surplus: list[PlacedMember] = []
@@ -226,13 +220,24 @@ class _Search:
 
     def cheapest(self, candidates: Sequence[Victim]) -> Room | None:
         """The set that loses least work among those that suffice."""
-        useful = [victim for victim in candidates if self._is_near(victim)]
+        useful = self._useful(candidates)
         if not self._would_start_without(useful):
             return None
         surplus_only = all(not victim.is_whole for victim in useful)
         if len(useful) <= EXACT and not surplus_only:
             return self._exact(useful)
         return self._greedy(useful)
+
+    def _useful(self, candidates: Sequence[Victim]) -> list[Victim]:
+        """Those that hold something where the claimant may go, and the higher ranks beside them."""
+        found: list[Victim] = []
+        gangs: set[int] = set()
+        for victim in reversed(candidates):
+            if victim.job.id in gangs or self._is_near(victim):
+                found.append(victim)
+                if not victim.is_whole:
+                    gangs.add(victim.job.id)
+        return found[::-1]
 
     def _is_near(self, victim: Victim) -> bool:
         """Whether it holds anything on a node that the claimant could use."""

@@ -200,11 +200,6 @@ def _has_holes(ranks: set[tuple[int, int]]) -> bool:
     return any(rank >= counts[group] for group, rank in ranks)
 
 
-def staying(job: RunningJob) -> Members:
-    """Members of a running job that have not been told to go."""
-    return tuple(own for own in job.members if own not in job.stopping_members)
-
-
 def devices_of(members: Iterable[PlacedMember]) -> set[tuple[str, int]]:
     """What kind of device, and its index, of all that members hold or have a part of."""
     found: set[tuple[str, int]] = set()
