@@ -4,6 +4,7 @@ import pytest
 
 from tests.kube.install.installed import installed
 from tests.kube.install.rights import Installation, Noting, granted, how
+from topology.kube.admission.policies import POLICY_NAMES
 from topology.kube.adoption import namespaces_of
 from topology.kube.live import LiveGateway
 from topology.kube.rights import TO_MANAGE
@@ -28,7 +29,7 @@ def test_looking_needs_every_right_of_the_read_only_accounts_and_no_other(read_o
 
     assert (found["lacks_to_look"], found["closed"]) == ([], [])
     assert len(found["lacks_to_manage"]) == len(TO_MANAGE)
-    assert len(gateway.missing_policies()) == 10
+    assert gateway.missing_policies() == POLICY_NAMES
     assert not gateway.has_tenancy("muster-rights")
     assert "default" in [space.name for space in namespaces_of(gateway.wire)]
     needed = wire.needed | granted(read_only.found, "muster-watcher")
