@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from copy import copy
+from typing import Self
 
 from scheduling.engine.charge import charges, least_parts
 from scheduling.engine.fleet import Fleet
@@ -25,6 +27,12 @@ class Usage:
         self._fleet = fleet
         self.books = Books(quotas)
         self.firm = Books(quotas)
+
+    def fork(self) -> Self:
+        """A copy that goes its own way."""
+        twin = copy(self)
+        twin.books, twin.firm = self.books.fork(), self.firm.fork()
+        return twin
 
     def charge(self, job: JobSpec, members: Members) -> None:
         """Count what members use from now on."""

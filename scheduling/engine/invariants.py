@@ -5,7 +5,7 @@ sentence what each breaks. It trusts nothing that the planner worked out.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from scheduling.engine.arrays import NEVER, UNLIMITED
 from scheduling.engine.dependencies import Dependencies
@@ -299,30 +299,34 @@ class _Audit:
         Asked where any place costs the same; elsewhere a search may have needed what it does not
         show.
         """
-        if len(job.groups) > 1 or job.groups[0].request.kind != Access.WHOLE:
+        stopped = self._stopped.get(job.id)
+        if not stopped or len(job.groups) > 1 or job.groups[0].request.kind != Access.WHOLE:
             return
+        others = [(self._pending[own], held.members) for own, held in self._kept.items()]
+        quota = self._quota_soon.fork()
+        for keeper, members in others:
+            quota.charge(keeper, members)
         devices = devices_of(keeps)
         nodes = {member.node for member in keeps}
-        for victim, gone in self._stopped.get(job.id, ()):
+        for victim, gone in stopped:
             if devices & devices_of(gone):
                 continue
             if nodes & {member.node for member in gone} and not self._fits_beside(
-                job, keeps, victim, gone
+                [*others, (victim, gone), (job, keeps)]
             ):
                 continue
-            self._quota_soon.give_back(victim, gone, sign=-1)
-            lacks_quota = any(self._quota_soon.exceeded(job, keeps))
-            self._quota_soon.give_back(victim, gone)
+            quota.give_back(victim, gone, sign=-1)
+            lacks_quota = any(quota.exceeded(job, keeps))
+            quota.give_back(victim, gone)
             if not lacks_quota:
                 yield f"job {victim.id} is stopped for job {job.id}, which does not need that"
 
-    def _fits_beside(
-        self, job: PendingJob, keeps: Members, victim: RunningJob, gone: Members
-    ) -> bool:
-        if ServiceClass.LATENCY_CRITICAL in {job.service_class, victim.service_class}:
+    def _fits_beside(self, gangs: Sequence[tuple[JobSpec, Members]]) -> bool:
+        """Whether there is room for all of them soon; no, where one of them bears no company."""
+        if any(job.service_class == ServiceClass.LATENCY_CRITICAL for job, _ in gangs):
             return False
         fuller = self._soon.fork()
-        return is_taken(fuller, victim, gone) and is_taken(fuller, job, keeps)
+        return all(is_taken(fuller, job, members) for job, members in gangs)
 
     def _kept_before(self) -> Iterator[tuple[int, HeldDevices]]:
         """What is kept from earlier cycles and still serves its job, by that job's id."""
