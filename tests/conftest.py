@@ -7,6 +7,7 @@ from pathlib import Path
 
 import environ
 import pytest
+from celery import current_app
 from django.conf import settings
 from django.db import connections
 from hypothesis import HealthCheck
@@ -53,6 +54,23 @@ def django_db_modify_db_settings(database_url):
     connections["default"].settings_dict.update(server)
     # The database to connect to while the test database is made and dropped.
     connections["default"].settings_dict["NAME"] = server["NAME"]
+
+
+@pytest.fixture
+def broker_at(monkeypatch):
+    """Says where the broker is; for as long as the test is."""
+
+    def move(url):
+        monkeypatch.setitem(current_app.conf, "broker_write_url", url)
+        _forget_broker()
+
+    yield move
+    _forget_broker()
+
+
+def _forget_broker():
+    """Connections are pooled by where the broker was when the first one was made."""
+    current_app._after_fork()  # noqa: SLF001 - Celery has no public way to it
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from celery import current_app
 from django.db import connection, transaction
 
 from scheduling import tasks
@@ -58,9 +57,9 @@ def test_a_request_that_is_rolled_back_leaves_no_job_and_no_message(world, sent)
 
 
 @pytest.fixture
-def broker(monkeypatch):
-    """Says where the broker is; for as long as the test is."""
-    return lambda url: monkeypatch.setitem(current_app.conf, "broker_write_url", url)
+def broker(broker_at):
+    """Messages go to the broker, wherever it is said to be; see `_no_broker`."""
+    return broker_at
 
 
 def test_a_job_that_was_accepted_while_the_broker_was_away_is_started_once_by_the_beat(

@@ -1,7 +1,6 @@
 from datetime import timedelta
 
 import pytest
-from celery import current_app
 from django.utils import timezone
 
 from scheduling.states import JobState
@@ -14,11 +13,6 @@ def test_a_process_that_answers_is_alive_whatever_else_is(client):
     answer = client.get("/healthz")
 
     assert (answer.status_code, answer.content) == (200, b"ok\n")
-
-
-@pytest.fixture
-def broker_at(monkeypatch):
-    return lambda url: monkeypatch.setitem(current_app.conf, "broker_write_url", url)
 
 
 @pytest.mark.django_db

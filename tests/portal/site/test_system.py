@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from celery import current_app
 from django.core import mail
 from django.test import Client
 from django.utils import timezone
@@ -33,11 +32,6 @@ MAIL = "/admin/system/mail/"
 def operator(client):
     client.force_login(UserFactory(username="root", is_operator=True, email="root@example.org"))
     return client
-
-
-@pytest.fixture
-def broker_at(monkeypatch):
-    return lambda url: monkeypatch.setitem(current_app.conf, "broker_write_url", url)
 
 
 def health():

@@ -302,7 +302,7 @@ def test_webhooks_are_printed_for_a_cluster_without_policies(capsys, tmp_path):
         ("MutatingWebhookConfiguration", "muster-gate"),
         ("ValidatingWebhookConfiguration", "muster-pods"),
     ]
-    assert len(found) == 13
+    assert len(found) == 14
 
 
 ASKED = ("cluster_objects", "--account", "a")
