@@ -126,10 +126,10 @@ def on_running(rules, rule, act):
 
 
 def on_job(rule, act, *, rules="muster-jobs"):
-    """What is done to Muster's Job, which is suspended."""
+    """What is done to Muster's Job of two members, which is suspended."""
 
     def attempt(tenant):
-        gang = tenant.gang()
+        gang = tenant.gang(members=2)
         tenant.gateway.ensure_gang(gang)
         return act(tenant, f"{tenant.group('batch/v1/jobs')}/{gang.key.name}")
 
@@ -298,7 +298,7 @@ REFUSED = {
     ),
     "has a member's Job ask for more": on_job("our-jobs-stay", more_gpus),
     "has a member's Job run twice as wide": on_job(
-        "our-jobs-stay", patched({"spec": {"parallelism": 2, "completions": 2}})
+        "our-jobs-stay", patched({"spec": {"parallelism": 4, "completions": 4}})
     ),
     "removes a member's Job and keeps its pods": on_job(
         "our-jobs-are-cancelled", deleted(propagationPolicy="Orphan")
