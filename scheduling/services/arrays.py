@@ -9,12 +9,11 @@ from django.utils.translation import gettext as _
 
 from portal.core import audit
 from portal.core.errors import Conflict, Refused
-from portal.core.locks import hold_name
 from scheduling.models import JobArray, JobEvent
-from scheduling.services.checks import LONGEST_NAME, check_external_id, check_request
+from scheduling.services.checks import LONGEST_NAME, check_request
 from scheduling.services.lifecycle import WITHOUT_MEMBERS, cancel_job, move_all
 from scheduling.services.requests import ArrayRequest, JobRequest
-from scheduling.services.submission import create_all, next_public_ids, taken
+from scheduling.services.submission import create_all, next_public_ids, submitted_before
 from scheduling.states import FINAL, JobState
 from tenants.access import require_role
 from tenants.models import Role, Tenant, User
@@ -33,7 +32,7 @@ def submit_array(request: ArrayRequest, *, tenant: Tenant, by: User, at: datetim
     """
     require_role(by, tenant, Role.RESEARCHER)
     job = request.job
-    known = _submitted_before(job, tenant)
+    known = submitted_before(job, job.cluster.arrays, tenant)
     if known is not None:
         return known
     _check(request)
@@ -60,17 +59,6 @@ def submit_array(request: ArrayRequest, *, tenant: Tenant, by: User, at: datetim
     audit.record("submit_array", array, by=by, after=told)
     ask_for_cycle(job.cluster.pk)
     return array
-
-
-def _submitted_before(request: JobRequest, tenant: Tenant) -> JobArray | None:
-    if not request.external_id:
-        return None
-    check_external_id(request.external_id)
-    hold_name(f"array {request.cluster.pk}:{request.external_id}")
-    known = request.cluster.arrays.filter(external_id=request.external_id).first()
-    if known is not None and known.tenant_id != tenant.pk:
-        raise taken()
-    return known
 
 
 def _check(request: ArrayRequest) -> None:

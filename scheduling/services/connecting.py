@@ -58,9 +58,8 @@ def connect_cluster(wish: ClusterWish, *, by: User, at: datetime) -> Cluster:
     with _way_in(wish) as path:
         found = _found_at(path, field=_FIELDS[wish.way]) if _can_knock(wish) else None
         with transaction.atomic():
-            hold_name(
-                f"cluster {wish.slug}"
-            )  # another may have taken it while the cluster answered
+            # Another may have taken the name while the cluster answered.
+            hold_name(f"cluster {wish.slug}")
             _check_names(wish)
             cluster = Cluster.objects.create(
                 slug=wish.slug,

@@ -3,6 +3,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Manager
 from django.utils.translation import gettext as _
 
 from portal.core import audit
@@ -31,7 +32,7 @@ def submit_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -
     at: cluster clock. Raises NotAllowed, Refused.
     """
     require_role(by, tenant, Role.RESEARCHER)
-    known = _submitted_before(request, tenant)
+    known = submitted_before(request, request.cluster.jobs, tenant)
     if known is not None:
         return known
     check_request(request, tenant, at=at)
@@ -42,23 +43,23 @@ def submit_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -
     return job
 
 
-def _submitted_before(request: JobRequest, tenant: Tenant) -> Job | None:
+def submitted_before(request: JobRequest, submitted: Manager[Any], tenant: Tenant) -> Any:
+    """What `tenant` submitted by the external id of `request`, or None.
+
+    submitted: jobs of the request's cluster, or arrays. Raises Refused, Conflict where it is
+    another tenant's.
+    """
     if not request.external_id:
         return None
     check_external_id(request.external_id)
     # Nobody else submits this external id until the commit: the second one finds the first's.
     hold_name(f"{request.cluster.pk}:{request.external_id}")
-    known = request.cluster.jobs.filter(external_id=request.external_id).first()
+    known = submitted.filter(external_id=request.external_id).first()
     if known is not None and known.tenant_id != tenant.pk:
-        raise taken()
+        raise Conflict(
+            _("That external id is taken in this cluster; use another."), field="external_id"
+        )
     return known
-
-
-def taken() -> Conflict:
-    """That somebody else calls something by that external id."""
-    return Conflict(
-        _("That external id is taken in this cluster; use another."), field="external_id"
-    )
 
 
 def create_rows(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -> Job:
