@@ -103,11 +103,10 @@ class _Audit:
         self._recut_gpus: set[int] = set()
         for job in snapshot.running:
             leaving = job.members if job.stopping else job.stopping_members
-            stays = job.members
             if leaving:
                 self._soon.release(job, leaving)
                 self._quota_soon.give_back(job, leaving)
-                stays = job.staying
+            stays = () if job.stopping else job.staying
             self._stays.append(Stay(job, stays, end_of(job, policy, self._at)))
         self._kept = dict(self._kept_before())
 

@@ -392,3 +392,17 @@ WRONG = {
 @pytest.mark.parametrize(("text", "make", "said"), WRONG.values(), ids=WRONG)
 def test_a_wrong_plan_is_caught(text, make, said):
     assert doubts(text, make) == said
+
+
+@pytest.mark.parametrize("access", ["1x1", "1xmig:3g.20gb"])
+def test_what_a_stopping_job_holds_comes_back_once(access):
+    scenario = f"""
+        node a 3xA100-40GB
+        gpu  a/0 mig 3g.20gb@0
+        run  x {access} on 1@a limit=1h stopping stop=5m
+        job  j 1x2
+        """
+
+    said = doubts(scenario, lambda j: [Reserve(j, 4 * 3600, ((0, 1, 2),)), waits(j)])
+
+    assert said == []
