@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 _SUFFIXES = {
     "n": Fraction(1, 10**9),
@@ -22,15 +23,22 @@ _SUFFIXES = {
 }
 
 
+# The pods of a large cluster ask for the same few amounts, and a list of them asks for each.
+_remembered = lru_cache(maxsize=4096)
+
+
+@_remembered
 def milli(text: str) -> int:
     """Thousandths: 1500 of "1.5"."""
     return int(_amount(text) * 1000)
 
 
+@_remembered
 def whole(text: str) -> int:
     return int(_amount(text))
 
 
+@_remembered
 def mebibytes(text: str) -> int:
     return int(_amount(text) / 2**20)
 
