@@ -25,7 +25,7 @@ from tests.bench.figures import Figure
 from topology.kube import manifest, names
 from topology.kube.live import connect
 from topology.kube.values import GangSpec, Listed
-from topology.kube.watch import ClusterWatch
+from topology.kube.watch import ClusterWatch, collect_seldom
 
 NODE_COUNT, MEMBERS_EACH, OTHERS_EACH = 5000, 8, 20
 KINDS = {"nodes", "members", "groups", "others"}
@@ -147,6 +147,7 @@ _RUNNING = {
 
 def _watch(kubeconfig: Path, answers) -> None:
     """What a watcher's process does until all kinds are listed, and what that took."""
+    collect_seldom()
     stop = threading.Event()
     watch = ClusterWatch(
         lambda: connect(str(kubeconfig)).wire,

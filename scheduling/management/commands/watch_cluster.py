@@ -29,7 +29,7 @@ from topology.kube.values import (
     OthersSeen,
     Seen,
 )
-from topology.kube.watch import ClusterWatch
+from topology.kube.watch import ClusterWatch, collect_seldom
 from topology.kube.wire import Backoff
 from topology.models import Cluster
 from topology.services.claiming import observe_claimables, observe_listed_claimables
@@ -59,6 +59,7 @@ class Command(BaseCommand):
         asked_to_stop: list[int] = []
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, _frame: asked_to_stop.append(number))
+        collect_seldom()
         watchers = Watchers(cluster)
         next_look = 0.0
         while not asked_to_stop:
