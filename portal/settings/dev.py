@@ -2,4 +2,5 @@
 
 from portal.settings.base import *
 
+IS_DEMO = bool(SIMCLUSTER_URL)
 SECRET_KEY = SECRET_KEY or "not-a-secret-for-development-only"

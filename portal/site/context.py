@@ -6,6 +6,7 @@ from django.http import HttpRequest
 
 from portal.core import clock
 from portal.site.navigation import sections_for
+from portal.site.personas import personas_for
 from portal.site.preferences import THEMES, theme_of
 from tenants.web.announcements import banners
 from topology.web.clusters import chosen_cluster, clusters_of
@@ -19,6 +20,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "languages": settings.LANGUAGES,
         "here": request.get_full_path(),
         "request_id": request.META.get("muster.request_id", ""),
+        "personas": partial(personas_for, request),  # for the pages that show them
     }
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:

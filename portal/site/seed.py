@@ -28,6 +28,7 @@ from topology.models import Cluster, ResourceFlavor
 
 CLUSTER = "demo"
 OPERATOR = "demo-operator"
+LEAD, RESEARCHER, PAYER = "mei-lin", "jonas-weber", "ruth-adler"  # whom the demo lets one be
 COHORT = "research"
 DEFAULT_PRIORITY = "normal"
 HIGHEST_PRIORITY = "high"  # that a tenant may ask for itself
@@ -65,6 +66,7 @@ TENANTS = (
             ("mei-lin", "Mei Lin", Role.LEAD),
             ("jonas-weber", "Jonas Weber", Role.RESEARCHER),
             ("aisha-bello", "Aisha Bello", Role.RESEARCHER),
+            ("ruth-adler", "Ruth Adler", Role.VIEWER),
         ),
         {"H100-SXM": 32, "A100-80GB": 16},
     ),
@@ -77,6 +79,7 @@ TENANTS = (
             ("tomasz-nowak", "Tomasz Nowak", Role.RESEARCHER),
             ("yuki-tanaka", "Yuki Tanaka", Role.RESEARCHER),
             ("priya-shah", "Priya Shah", Role.VIEWER),
+            ("ruth-adler", "Ruth Adler", Role.VIEWER),
         ),
         {"A100-80GB": 4, "L40S": 8},
     ),

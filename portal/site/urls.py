@@ -1,12 +1,13 @@
 from django.urls import path
 
-from portal.site import audit, error_help, home, preferences, search, system
+from portal.site import audit, error_help, home, personas, preferences, search, system
 
 urlpatterns = [
     path("", home.home, name="home"),
     path("admin/audit/", audit.audit_page, name="audit"),
     path("admin/system/", system.system_page, name="system"),
     path("admin/system/mail/", system.test_mail, name="test-mail"),
+    path("demo/act-as/", personas.act_as, name="act-as"),
     path("search/", search.search, name="search"),
     path("help/errors", error_help.errors, name="help-errors"),
     path("help/errors/<slug:error_code>", error_help.error, name="help-error"),
