@@ -11,10 +11,10 @@ from portal.core import audit
 from portal.core.errors import Conflict, Refused
 from scheduling.models import JobArray, JobEvent
 from scheduling.services.checks import LONGEST_NAME, check_request
-from scheduling.services.lifecycle import WITHOUT_MEMBERS, cancel_job, move_all
+from scheduling.services.lifecycle import cancel_all
 from scheduling.services.requests import ArrayRequest, JobRequest
 from scheduling.services.submission import create_all, next_public_ids, submitted_before
-from scheduling.states import FINAL, JobState
+from scheduling.states import FINAL
 from tenants.access import require_role
 from tenants.models import Role, Tenant, User
 from topology.services.cycle_request import ask_for_cycle
@@ -105,15 +105,11 @@ def cancel_array(array: JobArray, *, by: User, at: datetime) -> int:
     Raises NotAllowed below researcher, Conflict when all have ended.
     """
     require_role(by, array.tenant, Role.RESEARCHER)
-    left = array.tasks.exclude(state__in=FINAL).select_related("tenant", "cluster")
-    jobs = list(left.order_by("pk").select_for_update(of=("self",)))
+    left = array.tasks.exclude(state__in=FINAL)
+    jobs = list(left.order_by("pk").select_for_update())
     if not jobs:
         raise Conflict(_("All tasks of %s have ended.") % array.public_id)
-    waiting = [job for job in jobs if job.state in WITHOUT_MEMBERS]
-    move_all(waiting, JobState.CANCELLED, at=at, reason="cancelled", by=by, ended_at=at)
-    for job in jobs:
-        if job not in waiting:
-            cancel_job(job, by=by, at=at)
+    cancel_all(jobs, by=by, at=at)
     audit.record("cancel_array", array, by=by, after={"tasks": len(jobs)})
     ask_for_cycle(array.cluster_id)
     return len(jobs)

@@ -3,14 +3,14 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils.translation import gettext as _
 
 from portal.core import audit
 from portal.core.errors import Conflict, IllegalTransition
 from portal.core.queueing import send_on_commit
 from scheduling.models import Job, JobEvent
-from scheduling.states import FINAL, TRANSITIONS, JobState
+from scheduling.states import DISPLACEABLE, FINAL, TRANSITIONS, JobState
 from tenants.access import require_role
 from tenants.models import Role, User
 from topology.services.cycle_request import ask_for_cycle
@@ -101,6 +101,22 @@ def stop(
 
 
 @transaction.atomic
+def cancel_all(jobs: Sequence[Job], *, by: User, at: datetime) -> None:
+    """End all of `jobs` for good, as `cancel_job` would each, in few queries and without a line.
+
+    jobs: locked by the caller, of one cluster; none has ended. at: cluster clock.
+    """
+    waiting = [job for job in jobs if job.state in WITHOUT_MEMBERS]
+    stopping = [job for job in jobs if job.state == JobState.STOPPING]
+    started = [job for job in jobs if job.state in DISPLACEABLE]
+    said: dict[str, Any] = {"at": at, "reason": "cancelled", "by": by}
+    move_all(waiting, JobState.CANCELLED, ended_at=at, **said)
+    for job in move_all(started, JobState.STOPPING, stopping_to=JobState.CANCELLED, **said):
+        send_on_commit("scheduling.stop_job", job_id=job.pk)
+    _go_to_their_end(Job.objects.filter(pk__in=[job.pk for job in stopping]))
+
+
+@transaction.atomic
 def cancel_job(job: Job, *, by: User, at: datetime) -> None:
     """End `job` for good: at once while it waits, else as soon as its members are gone.
 
@@ -136,6 +152,10 @@ def _cancel_waiting(job: Job, *, by: User, at: datetime) -> bool:
 
 
 def _cancel_stopping(job: Job) -> bool:
-    """A job on its way back to the queue, or out of time, goes to its end instead."""
-    where = Job.objects.filter(pk=job.pk, state=JobState.STOPPING)
-    return bool(where.update(stopping_to=JobState.CANCELLED, version=F("version") + 1))
+    return bool(_go_to_their_end(Job.objects.filter(pk=job.pk)))
+
+
+def _go_to_their_end(jobs: QuerySet[Job]) -> int:
+    """Of `jobs`, those on their way back to the queue, or out of time, go to their end instead."""
+    where = jobs.filter(state=JobState.STOPPING)
+    return where.update(stopping_to=JobState.CANCELLED, version=F("version") + 1)

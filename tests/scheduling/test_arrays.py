@@ -190,6 +190,22 @@ def test_what_is_left_of_an_array_is_cancelled_in_one_go(world):
     assert (last.to_state, last.actor) == ("cancelled", world.researcher)
 
 
+def test_many_tasks_that_run_are_cancelled_in_no_more_queries_than_two(
+    world, django_assert_num_queries
+):
+    one_gpu = (GroupRequest(gpus_per_member=1),)
+    few, many = (submit(world, tasks=tasks, groups=one_gpu) for tasks in (2, 12))
+    world.plan()
+    Job.objects.filter(array_index=0).update(state="stopping", stopping_to="queued")
+
+    with CaptureQueriesContext(connection) as seen:
+        cancel_array(few, by=world.researcher, at=after(30))
+    with django_assert_num_queries(len(seen)):
+        cancel_array(many, by=world.researcher, at=after(30))
+
+    assert set(Job.objects.values_list("state", "stopping_to")) == {("stopping", "cancelled")}
+
+
 def test_an_array_that_has_ended_is_not_cancelled(world):
     array = submit(world)
     cancel_array(array, by=world.researcher, at=after(30))
