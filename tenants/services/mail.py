@@ -46,7 +46,7 @@ def send_due_mail(*, at: datetime) -> int:
 
 def _mail(user: User, connection: BaseEmailBackend, *, at: datetime) -> bool:
     rows = _claim(user, at=at)
-    if not rows or not user.email:
+    if not rows or not user.email or not user.is_active:  # who left is not written to, even late
         return False
     message = _message(user, rows)
     message.connection = connection
