@@ -30,6 +30,11 @@ def make_sign_in_link(user: User, *, at: datetime, base_url: str, life: timedelt
     return base_url.rstrip("/") + PATH.format(secret=secret)
 
 
+def void_sign_in_links(user: User) -> None:
+    """Links of `user` that nobody has used yet open nothing any more."""
+    SignInLink.objects.filter(user=user, used_at=None).delete()
+
+
 @transaction.atomic
 def use_sign_in_link(secret: str, *, at: datetime) -> User:
     """The person whom the link signs in; of two callers one gets it. Raises LinkSpent."""

@@ -9,13 +9,15 @@ from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from portal.core import audit
 from portal.core.errors import Conflict, Refused
+from portal.core.locks import hold_name
 from tenants.access import require_operator
 from tenants.models import User
-from tenants.services.sign_in import make_sign_in_link
+from tenants.services.sign_in import make_sign_in_link, void_sign_in_links
 
 LINK_LIFE = timedelta(days=2)  # of a link that an operator hands out
 _SHOWN = ("first_name", "last_name", "email", "is_operator")
@@ -40,11 +42,13 @@ def create_user(wish: UserWish, *, by: User) -> User:
     Conflict for a name that is taken.
     """
     require_operator(by)
-    _check(UnicodeUsernameValidator(), wish.username, field="username")
+    name = User.normalize_username(wish.username)  # as the form to sign in reads what is typed
+    _check(UnicodeUsernameValidator(), name, field="username")
     _check_email(wish.email)
-    if User.objects.filter(username__iexact=wish.username).exists():
+    hold_name(f"user:{name.casefold()}")  # until the commit: the second one finds the first's
+    if User.objects.filter(username__iexact=name).exists():
         raise Conflict(_("Somebody has that user name already."), field="username")
-    user = User(username=wish.username, **_columns(wish))
+    user = User(username=name, **_columns(wish))
     user.set_unusable_password()
     user.save()
     after = {"username": user.username} | _columns(wish)
@@ -60,7 +64,7 @@ def change_user(user: User, wish: UserWish, *, by: User) -> None:
     """
     require_operator(by)
     _check_email(wish.email)
-    locked = _locked(user)
+    locked = _locked_with_operators(user)
     if locked.is_operator and not wish.is_operator:
         _keep_an_operator(locked)
     before = {name: getattr(locked, name) for name in _SHOWN}
@@ -77,16 +81,18 @@ def change_user(user: User, wish: UserWish, *, by: User) -> None:
 def deactivate_user(user: User, *, by: User) -> None:
     """Close an account: its tokens open nothing and it can sign in no more; its jobs run on.
 
-    Raises NotAllowed for all but operators; Refused for one's own and the last operator's.
+    Links that would let it in are void for good. Raises NotAllowed for all but operators; Refused
+    for one's own and the last operator's.
     """
     require_operator(by)
     if user.pk == by.pk:
         raise Refused(_("You cannot close your own account: ask another operator."))
-    locked = _locked(user)
+    locked = _locked_with_operators(user)
     if not locked.is_active:
         return
     if locked.is_operator:
         _keep_an_operator(locked)
+    void_sign_in_links(locked)
     _set_active(locked, "deactivate_user", by=by, is_active=False)
 
 
@@ -101,7 +107,9 @@ def activate_user(user: User, *, by: User) -> None:
 
 @transaction.atomic
 def reset_by_link(user: User, *, by: User, at: datetime, base_url: str) -> str:
-    """The address that lets `user` in once, to choose a password; the old one is void at once.
+    """The address that lets `user` in once, to choose a password.
+
+    The old password and links from before are void at once.
 
     at: wall clock. Raises NotAllowed for all but operators; Refused for a closed account.
     """
@@ -111,6 +119,7 @@ def reset_by_link(user: User, *, by: User, at: datetime, base_url: str) -> str:
         raise Refused(_("This account is closed; open it first."))
     locked.set_unusable_password()
     locked.save(update_fields=["password"])
+    void_sign_in_links(locked)
     audit.record("reset_password", locked, by=by, after={"by": "link"})
     return make_sign_in_link(locked, at=at, base_url=base_url, life=LINK_LIFE)
 
@@ -136,13 +145,22 @@ def _set_active(user: User, action: str, *, by: User, is_active: bool) -> None:
 
 
 def _locked(user: User) -> User:
-    return User.objects.select_for_update().get(pk=user.pk)
+    """No key: who is locked may be named by audit lines of others meanwhile."""
+    return User.objects.select_for_update(no_key=True).get(pk=user.pk)
+
+
+def _locked_with_operators(user: User) -> User:
+    """All operators are held, in the order of keys: two of them cannot put each other out."""
+    held = User.objects.select_for_update(no_key=True).order_by("pk")
+    return next(
+        own for own in held.filter(Q(pk=user.pk) | Q(is_operator=True)) if own.pk == user.pk
+    )
 
 
 def _keep_an_operator(user: User) -> None:
-    """Refuse to lose the last operator; all of them are held, so that two cannot go at once."""
-    operators = User.objects.select_for_update().filter(is_operator=True, is_active=True)
-    if [own.pk for own in operators.order_by("pk")] == [user.pk]:
+    """Refuse to lose the last operator."""
+    operators = User.objects.filter(is_operator=True, is_active=True)
+    if list(operators.values_list("pk", flat=True)) == [user.pk]:
         raise Refused(_("The portal needs an operator: name another one first."))
 
 
