@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from portal.embedded import checkout, demo, first_steps, given, ports, postgres, valkey
@@ -23,7 +24,9 @@ def main(arguments: Sequence[str]) -> int:
     )
     stop_on_signals()
     try:
-        run(options, reset=asked.reset, check=asked.check)
+        anew = run(options, reset=asked.reset, check=asked.check)
+        while anew:
+            anew = run(options, reset=True)
     except StopAsked:
         return 0
     except CannotStart as error:
@@ -42,15 +45,20 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def run(options: demo.Options, *, reset: bool = False, check: bool = False) -> None:
-    """Everything from the lock to the end. Stops what it has started, whatever happens."""
+def run(options: demo.Options, *, reset: bool = False, check: bool = False) -> bool:
+    """Everything from the lock to the end; whether somebody asked in the portal to begin anew.
+
+    Stops what it has started, whatever happens.
+    """
     make_folder(options.data)
     held = checkout.lock(options.data, address=options.address)
     if reset:
         checkout.forget(options.data)
+    checkout.drop_request(options.data)
     options.logs.mkdir(exist_ok=True)
     require_free(options.port)
     supervisor = Supervisor(say, keep_open=(held,))
+    is_asked = False
     try:
         env = start_services(supervisor, options)
         demo.keep_environment(options.data / "environment", env)
@@ -58,11 +66,16 @@ def run(options: demo.Options, *, reset: bool = False, check: bool = False) -> N
         link = first_steps.sign_in_link(options, env)
         say(welcome(options, link))
         if not check:
-            supervisor.watch()
+            supervisor.watch(until=partial(checkout.is_reset_asked, options.data))
+            is_asked = True
+            say("\nSomebody asked in the portal to begin anew.")
     finally:
         say("Stopping …")
         supervisor.stop()
-        say("Stopped. The data is kept; bin/run goes on from here.")
+        os.close(held)
+        if not is_asked:
+            say("Stopped. The data is kept; bin/run goes on from here.")
+    return is_asked
 
 
 def make_folder(folder: Path) -> None:

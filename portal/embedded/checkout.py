@@ -12,6 +12,7 @@ from portal.embedded.programs import CannotStart
 from portal.embedded.terminal import say
 
 LOCKS = ("run.lock", "setup.lock")
+_ASKED = "reset-asked"  # a file that the portal leaves for its supervisor
 _PATIENCE = 20.0  # seconds for the processes of a killed run to be gone
 
 
@@ -58,6 +59,25 @@ def _read(descriptor: int) -> dict[str, str | int]:
 
 def _is_alive(pid: str | int) -> bool:
     return Path(f"/proc/{pid}").exists()
+
+
+def keeps_everything(data: Path) -> bool:
+    """Whether forgetting `data` forgets all: a database that was given lies elsewhere."""
+    return (data / "postgres").is_dir()
+
+
+def ask_for_reset(data: Path) -> None:
+    """Have the supervisor of `data` stop everything, forget it, and start again."""
+    (data / _ASKED).touch(mode=0o600)
+
+
+def is_reset_asked(data: Path) -> bool:
+    return (data / _ASKED).exists()
+
+
+def drop_request(data: Path) -> None:
+    """Forget that a reset was asked for: of a run that ended before it came to that."""
+    (data / _ASKED).unlink(missing_ok=True)
 
 
 def forget(data: Path) -> None:

@@ -59,10 +59,10 @@ class Supervisor:
         self._children.append(Child(program, process, time.monotonic()))
         wait_until_ready(process, program, within=within)
 
-    def watch(self) -> NoReturn:
-        """Keep them running until a signal ends it, as StopAsked."""
+    def watch(self, *, until: Callable[[], bool]) -> None:
+        """Keep them running until that says True, or a signal ends it, as StopAsked."""
         polls = 0
-        while True:
+        while not until():
             self.look_after(time.monotonic())
             if polls % _LOGS_EVERY == 0:
                 for child in self._children:

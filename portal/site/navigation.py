@@ -1,5 +1,6 @@
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -65,10 +66,14 @@ _FOR_OPERATORS = (
     ),
 )
 
+_OF_THE_DEMO = ((_("Simulation"), ((_("Demo"), "demo", "", "state-running"),)),)
+
 
 def sections_for(request: HttpRequest) -> tuple[Section, ...]:
     """The rail, with the item of this page marked; deeper pages mark the list they hang in."""
-    sections = _SECTIONS + (_FOR_OPERATORS if request.user.is_operator else ())
+    sections = _SECTIONS
+    if request.user.is_operator:
+        sections += _FOR_OPERATORS + (_OF_THE_DEMO if settings.IS_DEMO else ())
     return tuple(
         Section(label, tuple(_item(request, *parts) for parts in items))
         for label, items in sections
@@ -90,6 +95,7 @@ _PARENTS = {
     "user-new": "users",
     "user-link": "users",
     "announcement-new": "announcements",
+    "demo-anew": "demo",
     "job": "job-list",
     "job-cancel": "job-list",
     "job-events": "job-list",

@@ -10,9 +10,11 @@ import sys
 
 import pytest
 
+from portal.embedded import __main__ as embedded
 from portal.embedded import checkout, demo, first_steps, ports
 from portal.embedded.__main__ import main
 from portal.embedded.programs import CannotStart
+from portal.embedded.supervisor import StopAsked, Supervisor
 
 SERVICES = demo.Services(
     database_url="postgresql://muster@/muster?host=/d",
@@ -243,3 +245,39 @@ def test_a_wrong_option_is_refused_with_what_would_be_right(arguments, sentence,
 
     assert caught.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_begun_anew_in_the_portal_all_is_forgotten_and_started_again(tmp_path, monkeypatch):
+    """The second run is a reset, and the lock is free for it."""
+    seen = []
+
+    class Keeper(Supervisor):
+        def watch(self, *, until):
+            if len(seen) == 1:
+                checkout.ask_for_reset(tmp_path)
+                (tmp_path / "left").touch()
+            assert until() is (len(seen) == 1)
+            if len(seen) == 2:
+                raise StopAsked
+
+    def start_services(_supervisor, options):
+        seen.append((options.data / "left").exists() or checkout.is_reset_asked(options.data))
+        return {}
+
+    monkeypatch.setattr(embedded, "Supervisor", Keeper)
+    monkeypatch.setattr(embedded, "start_services", start_services)
+    monkeypatch.setattr(embedded, "start_portal", lambda *_: None)
+    monkeypatch.setattr(embedded.demo, "keep_environment", lambda *_: None)
+    monkeypatch.setattr(embedded.first_steps, "sign_in_link", lambda *_: "link")
+    monkeypatch.setattr(embedded, "stop_on_signals", lambda: None)
+
+    assert main(["--data", str(tmp_path), "--port", str(ports.any_free())]) == 0
+    assert seen == [False, False]
+
+
+def test_a_request_that_an_earlier_run_left_is_dropped(tmp_path):
+    checkout.ask_for_reset(tmp_path)
+
+    checkout.drop_request(tmp_path)
+
+    assert not checkout.is_reset_asked(tmp_path)

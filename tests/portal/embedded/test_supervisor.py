@@ -70,6 +70,15 @@ def test_a_program_that_was_up_for_long_is_forgiven(keeper, told, child, tmp_pat
     assert pauses == ["0.5", "1", "0.5"]
 
 
+def test_it_keeps_watch_until_it_is_told_that_that_is_enough(keeper, child, tmp_path):
+    keeper.start(child("web", counted("time.sleep(60)"), ready=lambda: bool(starts(tmp_path))))
+    answers = iter([False, True])
+
+    keeper.watch(until=lambda: next(answers))
+
+    assert next(answers, "asked no more") == "asked no more"
+
+
 def test_a_program_that_runs_once_is_not_started_again(keeper, told, child, tmp_path, eventually):
     keeper.start(child("feeder", counted(""), once=True, ready=lambda: bool(starts(tmp_path))))
 
