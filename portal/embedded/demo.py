@@ -148,7 +148,8 @@ def portal_programs(options: Options, env: Mapping[str, str]) -> list[Program]:
     )
     watcher = program("watcher", "manage.py", "watch_cluster")
     feeder = program("feeder", "manage.py", "load_trace", "--demo", "--sweeps", once=True)
-    return [web, worker, beat, watcher, *([feeder] if options.feed else [])]
+    past = program("past", "manage.py", "load_demo_past", once=True)
+    return [web, worker, beat, watcher, *([past, feeder] if options.feed else [])]
 
 
 def python(

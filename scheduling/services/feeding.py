@@ -59,8 +59,13 @@ class Feed:
         return self.tenants.get(job.tenant) or self.tenants[EVERY_TENANT]
 
     def walltime_of(self, job: TraceJob) -> int | None:
-        enough = 2 * job.duration_seconds + SPARE_SECONDS
-        return next((limit for limit in self.limits if limit >= enough), None)
+        return walltime_for(job.duration_seconds, self.limits)
+
+
+def walltime_for(duration: int, limits: Sequence[int]) -> int | None:
+    """The first of `limits` that leaves a job twice its time and some more; None without one."""
+    enough = 2 * duration + SPARE_SECONDS
+    return next((limit for limit in limits if limit >= enough), None)
 
 
 def feed_job(feed: Feed, job: TraceJob) -> Job:

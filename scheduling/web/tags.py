@@ -20,6 +20,7 @@ from scheduling.models import Job, JobEvent
 from scheduling.reports import reasons
 from scheduling.reports.jobs import JobRow
 from scheduling.reports.occupancy import GpuUse, NodeUse
+from scheduling.services.past import course as past
 from scheduling.states import JobState
 from scheduling.web.drawing import NodePicture
 from scheduling.web.map import Pool
@@ -31,6 +32,8 @@ register = template.Library()
 STEPS = {
     "submitted": gettext_lazy("submitted"),
     "placed": gettext_lazy("placed"),
+    past.TRACED: gettext_lazy("submitted: replayed by Muster's simulator from the Philly trace"),
+    past.MADE_UP: gettext_lazy("submitted: made up for the demo, replayed by its simulator"),
     "stopped": gettext_lazy("stopped"),
     "cancelled": gettext_lazy("cancelled"),
     "not bound in time": gettext_lazy("its members did not get onto their nodes in time"),
@@ -134,6 +137,12 @@ def change_label(kind: ChangeKind) -> str:
 def event_reason(event: JobEvent) -> str:
     """Why a job took this step."""
     return str(STEPS.get(event.reason, event.reason))
+
+
+@register.filter
+def is_of_the_past(job: Job) -> bool:
+    """Whether `job` is one of those that the demo only tells of; see `scheduling.services.past`."""
+    return job.cluster.is_simulated and job.external_id.startswith(f"{past.NAME}/")
 
 
 @register.simple_tag

@@ -99,7 +99,7 @@ def test_secrets_are_on_no_command_line(options):
 @pytest.mark.parametrize(
     ("feed", "names"),
     [
-        (True, ["web", "worker", "beat", "watcher", "feeder"]),
+        (True, ["web", "worker", "beat", "watcher", "past", "feeder"]),
         (False, ["web", "worker", "beat", "watcher"]),
     ],
     ids=["with the trace", "without it"],
