@@ -10,6 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any
@@ -21,14 +22,15 @@ from django.db.models.functions import Least, Now
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.models import Job, JobGroup, Member
 from scheduling.services import lifecycle, observation, settling, walltime
-from scheduling.services.gangs import gangs_of, key_of, rendezvous_of, size_of
+from scheduling.services.gangs import gangs_of, key_of, pod_group_of, rendezvous_of, size_of
 from scheduling.services.holding import LONGEST_WHY
 from scheduling.services.places import Place, places_of
 from scheduling.services.trying_again import after_failed_start
 from scheduling.states import DISPLACEABLE, ENDED_PHASES, FINAL, JobState, MemberPhase
-from tenants.services.tenancy import prepare_tenancy
-from topology.kube.gateway import AttemptMoved, Gateway, NotThere, RefusedByCluster
-from topology.kube.values import GangKey, MemberClaim, MemberRelease, MemberSeen
+from tenants.services.tenancy import namespace_of, prepare_tenancy
+from topology.kube.gateway import AttemptMoved, Gateway, NotOffered, NotThere, RefusedByCluster
+from topology.kube.values import GangKey, GangSpec, MemberClaim, MemberRelease, MemberSeen
+from topology.services import pod_groups
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +92,7 @@ def _bind(job: Job, gateway: Gateway) -> bool:
     places = places_of(job)
     sizes = Counter(place.group for place in places)
     gangs = gangs_of(job, groups, sizes, by_claim=_is_by_claim(places))
-    owners = {gang.key.name: gateway.ensure_gang(gang) for gang in gangs}
+    owners = _hold(job, gangs, gateway)
     if gangs[0].has_peers:
         gateway.ensure_rendezvous(rendezvous_of(gangs[0], owners))
     for gang in gangs:
@@ -103,6 +105,22 @@ def _bind(job: Job, gateway: Gateway) -> bool:
     for failure in shut:
         logger.warning("gate of %s stayed shut: %s", failure.release.pod_name, failure.why)
     return not shut
+
+
+def _hold(job: Job, gangs: Sequence[GangSpec], gateway: Gateway) -> dict[str, str]:
+    """Have the gang's Jobs, and the PodGroup that their pods name; the Jobs' uids by their names.
+
+    The pods are made later, so that no pod ever names a group that is not there.
+    """
+    owners = {gang.key.name: gateway.ensure_gang(gang) for gang in gangs}
+    if not gangs[0].in_pod_group:
+        return owners
+    try:
+        gateway.ensure_pod_group(pod_group_of(gangs[0], owners))
+    except NotOffered as refusal:
+        pod_groups.note_refusal(job.cluster, str(refusal))
+        return _hold(job, [replace(gang, in_pod_group=False) for gang in gangs], gateway)
+    return owners
 
 
 def _is_by_claim(places: Sequence[Place]) -> bool:
@@ -223,7 +241,11 @@ def _scale(job: Job, gateway: Gateway, *, clock: Callable[[], datetime]) -> bool
     found = _await_all(job, groups, places_of(job), gateway)
     if None in found:
         return False
-    return not gateway.release_all([release for own in found for release in own or ()])
+    releases = [release for own in found for release in own or ()]
+    if releases and job.cluster.has_pod_groups:
+        # They join one at a time, and of those before them some may have ended.
+        gateway.ease_pod_group(namespace_of(job.tenant), job.public_id)
+    return not gateway.release_all(releases)
 
 
 def limit(job_id: int, attempt: int, gateway: Gateway) -> bool:

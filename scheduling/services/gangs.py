@@ -6,7 +6,7 @@ from dataclasses import replace
 from scheduling.models import Job, JobGroup
 from tenants.services.tenancy import namespace_of
 from topology.kube import names
-from topology.kube.values import GangKey, GangSpec, GroupSize, RendezvousSpec
+from topology.kube.values import GangKey, GangSpec, GroupSize, PodGroupSpec, RendezvousSpec
 
 USUAL_GRACE = 30  # seconds to end in, for a job that does not say how long it needs
 
@@ -21,7 +21,12 @@ def gangs_of(
     """
     sizes = tuple(GroupSize(own.name, own.min_member, own.max_member) for own in groups)
     gangs = [_gang(job, group, members.get(group.pk, 0), sizes) for group in groups]
-    return [replace(gang, by_claim=by_claim and gang.gpus_per_member > 0) for gang in gangs]
+    # A second wall is of use only where more than one has to be bound before any may.
+    has_wall = job.cluster.has_pod_groups and gangs[0].least_members > 1
+    return [
+        replace(gang, by_claim=by_claim and gang.gpus_per_member > 0, in_pod_group=has_wall)
+        for gang in gangs
+    ]
 
 
 def size_of(job: Job, group: JobGroup) -> int:
@@ -47,6 +52,19 @@ def grace_of(job: Job) -> int:
 def rendezvous_of(gang: GangSpec, owners: Mapping[str, str]) -> RendezvousSpec:
     """The names of a gang's members. owners: the uid of each of its Jobs, by its name."""
     return RendezvousSpec(namespace=gang.namespace, job=gang.job, owners=owners, labels=gang.labels)
+
+
+def pod_group_of(gang: GangSpec, owners: Mapping[str, str]) -> PodGroupSpec:
+    """What binds the whole gang as one. owners: as `rendezvous_of`."""
+    return PodGroupSpec(
+        namespace=gang.namespace,
+        job=gang.job,
+        attempt=gang.attempt,
+        least=gang.least_members,
+        owners=owners,
+        labels=gang.labels,
+        priority_class=gang.priority_class,
+    )
 
 
 def _gang(job: Job, group: JobGroup, members: int, sizes: tuple[GroupSize, ...]) -> GangSpec:

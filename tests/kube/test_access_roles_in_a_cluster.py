@@ -18,7 +18,13 @@ from topology.kube.rights import (
 from topology.kube.stack import stack_of
 from topology.kube.tenancy import tenant_objects
 from topology.kube.upkeep import path_of
-from topology.kube.values import GangSpec, MemberRelease, RendezvousSpec, TenancySpec
+from topology.kube.values import (
+    GangSpec,
+    MemberRelease,
+    PodGroupSpec,
+    RendezvousSpec,
+    TenancySpec,
+)
 
 pytestmark = pytest.mark.kube
 
@@ -71,6 +77,7 @@ def _with_token(api, token):
     return type(api)(api.url, token, api.ca)
 
 
+GROUP = {"metadata": {"name": "a"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
 WRITES = [
     ("POST", "/api/v1/namespaces", {"metadata": {"name": "more"}}),
     ("POST", "/apis/batch/v1/namespaces/default/jobs", {"metadata": {"name": "a"}}),
@@ -80,6 +87,7 @@ WRITES = [
     ("DELETE", "/apis/batch/v1/namespaces/default/jobs/a", None),
     ("DELETE", f"/api/v1/nodes/{NODE}", None),
     ("GET", "/api/v1/namespaces/default/secrets", None),
+    ("POST", "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups", GROUP),
 ]
 
 
@@ -112,6 +120,9 @@ def test_an_account_that_manages_does_all_that_muster_does_and_no_more(account, 
     _soon(lambda: plane.api.ask("GET", path_of(_default_account()))[0] == 200)
     gateway.ensure_gang(gang)
     gateway.ensure_rendezvous(_meeting(plane, gang))
+    gateway.ensure_pod_group(_bond(plane, gang))
+    gateway.ensure_pod_group(_bond(plane, gang))  # and to change it
+    gateway.ease_pod_group(gang.namespace, gang.job)
     gateway.open_gang(gang.key)
     (member,) = _soon(lambda: gateway.gated_members(gang.key))
     gateway.release(_onto(member))
@@ -136,6 +147,11 @@ def test_an_account_that_rolls_out_layouts_may_change_nodes(account):
 def _default_account():
     name = {"name": "default", "namespace": SPEC.namespace}
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": name}
+
+
+def _bond(plane, gang):
+    owners = _meeting(plane, gang).owners
+    return PodGroupSpec(namespace=gang.namespace, job=gang.job, attempt=1, least=1, owners=owners)
 
 
 def _meeting(plane, gang):

@@ -20,6 +20,7 @@ from topology.kube.values import (
     LogAsked,
     MemberRelease,
     MemberSeen,
+    PodGroupSpec,
     RendezvousSpec,
     TenancySpec,
 )
@@ -31,6 +32,9 @@ KEY = GangKey(namespace="muster-nlp", job="j-1", group="main", attempt=1)
 SPEC = GangSpec(namespace="muster-nlp", job="j-1", group="main", attempt=1, members=1)
 TENANCY = TenancySpec(tenant="nlp", namespace="muster-nlp", gpus=8)
 MEETING = RendezvousSpec(namespace="muster-nlp", job="j-1", owners={"j-1-main": "u"})
+POD_GROUP = PodGroupSpec(
+    namespace="muster-nlp", job="j-1", attempt=1, least=2, owners={"j-1-main": "u"}
+)
 RELEASE = MemberRelease(
     namespace="muster-nlp", pod_name="a", pod_uid="u", node="n", attempt=1, devices=("0",)
 )
@@ -57,6 +61,8 @@ ASKED = {
     "missing_policies": (),
     "ensure_gang": (SPEC,),
     "ensure_rendezvous": (MEETING,),
+    "ensure_pod_group": (POD_GROUP,),
+    "ease_pod_group": ("muster-nlp", "j-1"),
     "open_gang": (KEY,),
     "limit_gang": (KEY, LIMITS),
     "log": (LOG,),

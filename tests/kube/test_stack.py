@@ -11,8 +11,8 @@ from topology.kube.wire import ApiError
 class Wire:
     """Answers with lists, by path; what it has no list of is not served, or closed."""
 
-    def __init__(self, lists, *, groups=(), closed=()):
-        self.lists, self.groups, self.closed = lists, groups, closed
+    def __init__(self, lists, *, groups=(), kinds=None, closed=()):
+        self.lists, self.groups, self.kinds, self.closed = lists, groups, kinds or {}, closed
 
     def ask(self, request):
         if request.path in self.closed:
@@ -21,6 +21,8 @@ class Wire:
             return {"gitVersion": "v1.36.1"}
         if request.path == "/apis":
             return {"groups": [{"name": name} for name in self.groups]}
+        if request.path in self.kinds:
+            return {"resources": [{"name": name} for name in self.kinds[request.path]]}
         if request.path not in self.lists:
             raise ApiError(404, reason="NotFound", message="no such kind")
         return {"metadata": {}, "items": self.lists[request.path]}
@@ -116,6 +118,26 @@ def test_a_controller_is_known_by_its_image(key, image, version):
 )
 def test_or_by_the_api_that_it_serves(key, group):
     assert part({NODES: []}, key, groups=[group]) == PartSeen(key=key, is_there=True)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "there"),
+    [
+        ({}, False),
+        ({"/apis/scheduling.k8s.io/v1beta1": ["workloads"]}, False),
+        ({"/apis/scheduling.k8s.io/v1beta1": ["podgroups", "podgroups/status"]}, True),
+    ],
+)
+def test_pod_groups_are_known_by_the_kind_that_is_served(kinds, there):
+    found = part({NODES: []}, "pod_groups", groups=["scheduling.k8s.io"], kinds=kinds)
+
+    assert found == PartSeen(key="pod_groups", is_there=there)
+
+
+def test_pod_groups_cannot_be_seen_where_the_kinds_are_closed():
+    found = part({NODES: []}, "pod_groups", closed=["/apis/scheduling.k8s.io/v1beta1"])
+
+    assert found.is_there is None
 
 
 @pytest.mark.parametrize(

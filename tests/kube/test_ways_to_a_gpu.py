@@ -7,6 +7,7 @@ RBAC's to refuse.
 
 import pytest
 
+from tests.kube import pod_group_ways
 from tests.kube.polling import eventually
 from tests.kube.tenant import NODES, gates_of, guarded_tenant, manifest
 from topology.kube import names
@@ -354,6 +355,7 @@ REFUSED = {
         patched({"metadata": {"labels": {names.JOB: "j-000001"}}})
     ),
     "takes a member's claim away": claimed(deleted()),
+    **pod_group_ways.WAYS,
     "takes the namespace out of our reach": (
         lambda t: t.mighty.patch(t.home, UNLABELLED),
         ("muster-namespaces", "labels-stay"),

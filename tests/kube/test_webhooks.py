@@ -123,4 +123,4 @@ def test_while_nobody_answers_tenants_get_no_gpu_and_all_else_goes_on(away):
     assert gates_of(api.create(pods, manifest(), dryRun="All")) == []
     assert gates_of(api.create(elsewhere, manifest(gpus=1), dryRun="All")) == []
     assert gateway.missing_policies() == ()
-    assert len(POLICY_NAMES) == 11
+    assert len(POLICY_NAMES) == 12

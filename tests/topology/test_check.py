@@ -8,9 +8,10 @@ from tests.factories import ClusterCheckFactory, ClusterFactory
 from tests.factories.topology import T0
 from topology import tasks
 from topology.kube.wire import ApiError
-from topology.models import ClusterCheck
+from topology.models import Cluster, ClusterCheck
 from topology.reports.stack import PARTS, stack_rows
-from topology.services.check import ask_for_check, check_cluster
+from topology.services.check import ask_for_check, check_cluster, note_check
+from topology.services.pod_groups import note_refusal
 from topology.services.reach import gateway_to
 
 pytestmark = pytest.mark.django_db
@@ -76,6 +77,44 @@ def test_a_cluster_that_tells_no_rights_is_looked_at_all_the_same(cluster):
     row = check_cluster(cluster, NoReviews(gateway_to(cluster).wire), at=T0)
 
     assert (row.knows_rights, row.gpu_nodes) == (False, 2)
+
+
+def pod_groups(*, is_there=True, lacks=()):
+    return {"parts": [seen("pod_groups", is_there=is_there)], "lacks_to_manage": list(lacks)}
+
+
+@pytest.mark.parametrize(
+    ("found", "are_had"),
+    [
+        (pod_groups(), True),
+        (pod_groups(lacks=["create jobs.batch"]), True),
+        (pod_groups(lacks=["patch podgroups.scheduling.k8s.io"]), False),
+        (pod_groups(is_there=False), False),
+        (pod_groups(is_there=None), False),
+    ],
+)
+def test_pod_groups_are_used_where_they_are_there_and_may_be_made(found, are_had):
+    cluster = ClusterFactory(has_pod_groups=not are_had)
+
+    note_check(cluster, found, at=T0)
+
+    assert Cluster.objects.get().has_pod_groups is are_had
+
+
+def test_a_cluster_that_is_away_is_taken_to_have_the_pod_groups_it_had():
+    note_check(ClusterFactory(has_pod_groups=True), {"trouble": "away"}, at=T0)
+
+    assert Cluster.objects.get().has_pod_groups
+
+
+def test_a_refusal_of_pod_groups_is_said_once(caplog):
+    cluster = ClusterFactory(slug="lab", has_pod_groups=True)
+
+    note_refusal(cluster, "no such kind")
+    note_refusal(cluster, "no such kind")
+
+    assert caplog.messages == ["gangs start without PodGroups in lab: no such kind"]
+    assert not Cluster.objects.get().has_pod_groups
 
 
 def test_it_can_be_asked_for(cluster, sent, django_capture_on_commit_callbacks):

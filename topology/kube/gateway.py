@@ -19,6 +19,7 @@ from topology.kube.values import (
     MemberSeen,
     NodeSeen,
     NotReleased,
+    PodGroupSpec,
     RendezvousSpec,
     TenancySpec,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "AttemptMoved",
     "ClusterAway",
     "Gateway",
+    "NotOffered",
     "NotStarted",
     "NotThere",
     "RefusedByCluster",
@@ -44,6 +46,12 @@ class RefusedByCluster(Refused):
     """The cluster understood and said no; the message is its own."""
 
     code = "refused_by_cluster"
+
+
+class NotOffered(Refused):
+    """The cluster has no such thing, or does not let us make one; one does without."""
+
+    code = "not_offered_by_cluster"
 
 
 class AttemptMoved(Conflict):
@@ -96,6 +104,18 @@ class Gateway(Protocol):
         """Give the gang's members host names; the cluster takes them back with the last Job.
 
         RefusedByCluster: something else of that name is there.
+        """
+
+    def ensure_pod_group(self, spec: PodGroupSpec) -> None:
+        """Have the cluster's own scheduler bind the gang's first members all at once.
+
+        NotOffered: it has no such groups, or we may not make one.
+        """
+
+    def ease_pod_group(self, namespace: str, job: str) -> None:
+        """Let members that come later be bound one at a time; a gang without a group is fine.
+
+        job: its public id.
         """
 
     def open_gang(self, key: GangKey) -> None:

@@ -10,9 +10,15 @@ from math import ceil
 from pathlib import Path
 
 from portal.core.errors import ClusterAway
-from topology.kube import claims, manifest, names, parse, rendezvous, tenancy, upkeep
+from topology.kube import claims, manifest, names, parse, podgroups, rendezvous, tenancy, upkeep
 from topology.kube.admission.policies import POLICY_NAMES, POLICY_PATHS
-from topology.kube.gateway import AttemptMoved, NotStarted, NotThere, RefusedByCluster
+from topology.kube.gateway import (
+    AttemptMoved,
+    NotOffered,
+    NotStarted,
+    NotThere,
+    RefusedByCluster,
+)
 from topology.kube.values import (
     Drift,
     GangKey,
@@ -24,10 +30,20 @@ from topology.kube.values import (
     MemberSeen,
     NodeSeen,
     NotReleased,
+    PodGroupSpec,
     RendezvousSpec,
     TenancySpec,
 )
-from topology.kube.wire import JSON_PATCH, ApiError, Obj, ReadingWire, Request, Wire, pages
+from topology.kube.wire import (
+    JSON_PATCH,
+    WITHOUT,
+    ApiError,
+    Obj,
+    ReadingWire,
+    Request,
+    Wire,
+    pages,
+)
 
 BAD, NOT_FOUND, CONFLICT, INVALID = 400, 404, 409, 422
 PARALLEL = 16  # calls at a time
@@ -134,6 +150,22 @@ class LiveGateway:
 
     def ensure_rendezvous(self, spec: RendezvousSpec) -> None:
         self.apply([rendezvous.service(spec)])
+
+    def ensure_pod_group(self, spec: PodGroupSpec) -> None:
+        path = podgroups.path_of(spec.namespace, spec.job)
+        try:
+            made = self.wire.ask(upkeep.applying(path, podgroups.group(spec)))
+        except ApiError as error:
+            if error.status in WITHOUT:
+                raise NotOffered(str(error)) from error
+            raise RefusedByCluster(str(error)) from error
+        if made["metadata"].get("deletionTimestamp"):
+            raise ClusterAway(f"the PodGroup of {spec.job} of before is still being removed")
+
+    def ease_pod_group(self, namespace: str, job: str) -> None:
+        # Where it is refused, those that are bound are enough for others to join, as a rule.
+        with suppress(NotThere, RefusedByCluster):
+            self._patch(podgroups.path_of(namespace, job), podgroups.eased(), of=None)
 
     def open_gang(self, key: GangKey) -> None:
         self._patch(_job_path(key), manifest.suspension(key.attempt, suspend=False), of=key)
@@ -362,10 +394,20 @@ def _attempt_of(obj: Obj) -> str:
 
 
 def _is_to_be_made_anew(job: Obj, spec: GangSpec) -> bool:
-    """Whether a Job of an attempt before cannot be led on: it ended, or asks in another way."""
-    if _attempt_of(job) == "" or int(_attempt_of(job)) >= spec.attempt:
+    """Whether a Job of ours cannot be led on: it ended before, or asks in another way.
+
+    One of this very attempt that is not open yet has asked for what the cluster lacks.
+    """
+    before = _attempt_of(job)
+    if before == "" or int(before) > spec.attempt:
         return False
-    return _is_over(job) or claims.asks_by_claim(job) != spec.by_claim
+    asks_otherwise = (claims.asks_by_claim(job), podgroups.is_named_by(job)) != (
+        spec.by_claim,
+        spec.in_pod_group,
+    )
+    if int(before) == spec.attempt:
+        return asks_otherwise and bool(job["spec"].get("suspend"))
+    return asks_otherwise or _is_over(job)
 
 
 def _is_over(job: Obj) -> bool:

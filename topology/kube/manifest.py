@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from topology.catalog.boards import mig_resource
-from topology.kube import names, rendezvous
+from topology.kube import names, podgroups, rendezvous
 from topology.kube.values import GangSpec, MemberRelease
 from topology.kube.wire import Obj
 
@@ -89,6 +89,8 @@ def _pod_spec(spec: GangSpec) -> Obj:
     if spec.by_claim:
         claim = {"name": names.CLAIM, "resourceClaimTemplateName": spec.key.name}
         pod["resourceClaims"] = [claim]
+    if spec.in_pod_group:
+        pod["schedulingGroup"] = {"podGroupName": podgroups.name_of(spec.job)}
     return pod
 
 

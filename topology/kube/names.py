@@ -34,6 +34,7 @@ GPU_SHARED = "nvidia.com/gpu.shared"  # what a replica is called where the plugi
 VENDOR = "nvidia.com/"
 DRA_DRIVER = "gpu.nvidia.com"  # of whole GPUs that are given by claims; its device class, too
 CLAIM = "gpus"  # a member's claim, as its pod calls it
+POD_GROUPS = "muster-"  # what the names of our gangs' PodGroups begin with
 MEMBER_RANK = "muster.dev/member"  # on a claim: the rank of its member within its group
 MIG_CONFIG = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"

@@ -58,6 +58,8 @@ TO_LOOK = (
         ("list",),
     ),
 )
+# Where the cluster has them; without these rights, gangs do without.
+TO_MAKE_POD_GROUPS = (*_all("scheduling.k8s.io", "podgroups", ("create", "patch")),)
 # What placing jobs takes besides, and what tenants have in the cluster.
 TO_MANAGE = (
     *_all("batch", "jobs", ("get", "create", "patch", "delete")),
@@ -70,6 +72,7 @@ TO_MANAGE = (
     *_all(_RBAC, "rolebindings", _KEEP),
     *_all(_RBAC, "clusterroles", ("bind",), names.PEOPLE),
     *_all("scheduling.k8s.io", "priorityclasses", _KEEP),
+    *TO_MAKE_POD_GROUPS,
 )
 
 # Where one account does everything: what pages show of a job, and what rolling out layouts takes.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from topology.kube import names
+from topology.kube import names, podgroups
 from topology.kube.wire import ApiError, Obj, Request, Wire, pages
 
 DRIVER_NOTE = "muster.dev/gpu-driver"
@@ -63,6 +63,7 @@ class Marks:
 
     image, container: patterns that the image's path and the container's name match both.
     but_not: one that the container's name must not match. group: an API group that it serves.
+    kind: a kind of object that it serves, as "group/version/plural".
     shows: whether a node shows it; version: which one.
     runtime, device_class: names of a RuntimeClass's handler or a DeviceClass.
     """
@@ -72,6 +73,7 @@ class Marks:
     container: str = ""
     but_not: str = ""
     group: str = ""
+    kind: str = ""
     shows: Callable[[Obj], bool] | None = None
     version: Callable[[Obj], str] | None = None
     runtime: str = ""
@@ -146,6 +148,7 @@ PARTS = (
         image=r"(^|/)hami$",
         shows=partial(_has_note, prefix="hami.io/node-nvidia-register"),
     ),
+    Marks(key="pod_groups", kind=f"{podgroups.API}/{podgroups.PLURAL}"),
     Marks(key="volcano", image=r"(^|/)vc-scheduler$", group="scheduling.volcano.sh"),
     Marks(key="kueue", image=r"(^|/)kueue(-controller)?$", group="kueue.x-k8s.io"),
     Marks(key="kai", image=r"(^|/)kai-scheduler/", group="scheduling.run.ai"),
@@ -158,6 +161,7 @@ class Evidence:
     nodes: tuple[Obj, ...]
     workloads: tuple[Workload, ...]
     groups: frozenset[str]
+    kinds: frozenset[str]
     runtimes: frozenset[str]
     classes: frozenset[str]
     closed: tuple[str, ...]
@@ -172,6 +176,7 @@ def stack_of(wire: Wire) -> StackSeen:
         nodes=tuple(node for node in nodes if has_gpus(node)),
         workloads=tuple(w for path in _WORKLOADS for w in _workloads(_list(wire, path, closed))),
         groups=_groups(wire, closed),
+        kinds=_kinds(wire, podgroups.API, closed),
         runtimes=frozenset(obj["handler"] for obj in _list(wire, _RUNTIMES, closed)),
         classes=frozenset(obj["metadata"]["name"] for obj in _list(wire, _CLASSES, closed)),
         closed=tuple(closed),
@@ -208,6 +213,7 @@ def part_seen(marks: Marks, found: Evidence) -> PartSeen:
         own
         or showing
         or marks.group in found.groups
+        or marks.kind in found.kinds
         or marks.runtime in found.runtimes
         or marks.device_class in found.classes
     )
@@ -250,6 +256,18 @@ def _groups(wire: Wire, closed: list[str]) -> frozenset[str]:
         closed.append("/apis")
         return frozenset()
     return frozenset(group["name"] for group in answer.get("groups") or [])
+
+
+def _kinds(wire: Wire, version: str, closed: list[str]) -> frozenset[str]:
+    """What is served of one version of an API group; the group may be there without it."""
+    path = f"/apis/{version}"
+    try:
+        answer = wire.ask(Request(method="GET", path=path))
+    except ApiError as error:
+        if error.status != _NOT_FOUND:
+            closed.append(path)
+        return frozenset()
+    return frozenset(f"{version}/{kind['name']}" for kind in answer.get("resources") or [])
 
 
 def _list(wire: Wire, path: str, closed: list[str]) -> list[Obj]:

@@ -80,6 +80,7 @@ def _people() -> Obj:
         _rule("batch", ["jobs", "cronjobs"], _READ + _WRITE),
         _rule("apps", ["deployments", "statefulsets", "replicasets"], _READ + _WRITE),
         _rule("resource.k8s.io", ["resourceclaims", "resourceclaimtemplates"], _READ),
+        _rule("scheduling.k8s.io", ["podgroups"], _READ),
         _rule("", ["pods/exec", "pods/attach", "pods/portforward"], ["create", "get"]),
         _rule("", ["pods", "pods/log", "pods/status", "events", "services", "endpoints"], _READ),
         _rule("", ["configmaps", "secrets", "persistentvolumeclaims"], _READ),

@@ -65,11 +65,15 @@ def _drift(wire: Wire, obj: Obj) -> Drift | None:
     return Drift(kind=kind, name=name, fields=fields) if fields else None
 
 
-def _apply(wire: Wire, obj: Obj, **query: str) -> Obj:
+def applying(path: str, obj: Obj, **query: str) -> Request:
+    """The call that brings one object to what it should be."""
     how = {"fieldManager": names.US, "force": "true", **query}
-    request = Request(method="PATCH", path=path_of(obj), query=how, body=obj, kind=APPLY_PATCH)
+    return Request(method="PATCH", path=path, query=how, body=obj, kind=APPLY_PATCH)
+
+
+def _apply(wire: Wire, obj: Obj, **query: str) -> Obj:
     try:
-        return wire.ask(request)
+        return wire.ask(applying(path_of(obj), obj, **query))
     except ApiError as error:
         raise _refusal(obj, error) from error
 

@@ -342,6 +342,7 @@ class GangSpec:
     groups: of the whole gang, this one among them; it is the only one if they are not said.
     min_total: the least members of the whole gang, where that is more than its groups' together.
     by_claim: its GPUs are claimed one by one, where nodes give them so.
+    in_pod_group: its pods name the PodGroup of the whole gang, where the cluster has such groups.
     """
 
     namespace: str
@@ -367,6 +368,7 @@ class GangSpec:
     groups: tuple[GroupSize, ...] = ()
     min_total: int = 0
     by_claim: bool = False
+    in_pod_group: bool = False
 
     @property
     def devices_per_member(self) -> int:
@@ -413,6 +415,22 @@ class RendezvousSpec:
     job: str  # public id
     owners: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGroupSpec:
+    """Of a gang's members, so many are bound together or none, as long as one of its Jobs is there.
+
+    owners: the uid of each of the gang's Jobs, by its name. priority_class: as its members' is.
+    """
+
+    namespace: str
+    job: str  # public id
+    attempt: int
+    least: int
+    owners: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

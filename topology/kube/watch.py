@@ -30,9 +30,8 @@ from topology.kube.mailbox import Mailbox
 from topology.kube.others import Others
 from topology.kube.values import ClockSeen, ListBegun, Listed, NodeSeen, Seen
 from topology.kube.wire import (
-    FORBIDDEN,
     GONE,
-    NOT_THERE,
+    WITHOUT,
     ApiError,
     Backoff,
     Obj,
@@ -54,7 +53,6 @@ PULSE_SECONDS = 10.0
 WITHOUT_SECONDS = 60.0  # until a cluster is asked again for what it has not
 _TURN_SECONDS = 0.2
 _FEW_COLLECTIONS = (50_000, 20, 100)
-_WITHOUT = frozenset({FORBIDDEN, NOT_THERE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +218,7 @@ class ClusterWatch:
                 version = self._watch(wire, kind, version)
             except (ClusterAway, ApiError) as error:
                 version = None
-                if kind.optional and isinstance(error, ApiError) and error.status in _WITHOUT:
+                if kind.optional and isinstance(error, ApiError) and error.status in WITHOUT:
                     self._ended.wait(WITHOUT_SECONDS)
                     continue
                 self._say_why(kind, error, is_news=not is_away)

@@ -13,6 +13,7 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PAGE = 500
 FORBIDDEN, NOT_THERE, GONE = 403, 404, 410
+WITHOUT = frozenset({FORBIDDEN, NOT_THERE})  # of what a cluster need not have, or let us have
 LOOK_ONLY = "LookOnly"  # our reason, where Kubernetes says its own
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"  # what one asks by a POST
 

@@ -11,6 +11,8 @@ class Cluster(models.Model):
     kubeconfig_path = models.CharField(max_length=400, blank=True)
     is_simulated = models.BooleanField(default=False)
     is_writable = models.BooleanField(default=True)  # False: connected to look only
+    # Whether gangs are held together by its own scheduler, too; as last found, or refused.
+    has_pod_groups = models.BooleanField(default=False)
 
     # What a simulated cluster's clock showed, and when that was; see portal.core.clock.
     clock_at = models.DateTimeField(null=True, blank=True)

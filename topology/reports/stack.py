@@ -46,6 +46,10 @@ PARTS: dict[str, Part] = {
         "NVIDIA DRA driver",
         _("A job gets GPUs of its node, but not those that were planned, one by one."),
     ),
+    "pod_groups": Part(
+        "PodGroups (Kubernetes)",
+        _("Gangs start whole by Muster's gate alone; the cluster's scheduler is no second wall."),
+    ),
     "hami": Part("HAMi", _("GPUs cannot be shared by memory; MIG and time-slicing can be used.")),
     "volcano": Part("Volcano", _PLACES, beside=True),
     "kueue": Part("Kueue", _PLACES, beside=True),

@@ -4,6 +4,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
+
 from portal.core.errors import ClusterAway
 from portal.core.queueing import send_on_commit
 from topology.kube.adoption import NamespaceSeen, namespaces_of
@@ -13,6 +15,7 @@ from topology.kube.rights import TO_LOOK, TO_MANAGE, missing_rights
 from topology.kube.stack import stack_of
 from topology.kube.wire import FORBIDDEN, ApiError, Wire
 from topology.models import Cluster, ClusterCheck
+from topology.services.pod_groups import note_offer
 
 _LONGEST_TROUBLE = 500
 _MOST_WORK = 200  # of one namespace
@@ -50,11 +53,14 @@ def check_cluster(cluster: Cluster, wire: Wire, *, at: datetime) -> ClusterCheck
     return note_check(cluster, found, at=at)
 
 
+@transaction.atomic
 def note_check(cluster: Cluster, found: dict[str, Any], *, at: datetime) -> ClusterCheck:
     """The row of what was found. at: wall clock."""
     row, _ = ClusterCheck.objects.update_or_create(
         cluster=cluster, defaults={**found, "checked_at": at}
     )
+    if "parts" in found:
+        note_offer(cluster, found)
     return row
 
 

@@ -73,4 +73,4 @@ def test_policies_are_kept_and_missed(cluster_api):
     for obj in shared:
         cluster_api.gateway.wire.ask(Request(method="DELETE", path=path_of(obj)))
 
-    assert ("muster-gate" in before, len(before), after, drift) == (True, 11, (), ())
+    assert ("muster-gate" in before, len(before), after, drift) == (True, 12, (), ())

@@ -152,6 +152,13 @@ _NO_CDI = Rule(
     "devices are given by the cluster, not asked of the container runtime: leave out annotations"
     " of cdi.k8s.io",
 )
+_NO_POD_GROUP = Rule(
+    "no-group-of-a-gang",
+    (CREATE,),
+    "variables.isMember || !object.spec.?schedulingGroup.?podGroupName.orValue('')"
+    f".startsWith({text(names.POD_GROUPS)})",
+    f"PodGroups whose name begins with {names.POD_GROUPS} are of jobs of Muster; name another one",
+)
 _NO_LONG_GRACE = Rule(
     "no-longer-grace",
     (DELETE,),
@@ -178,6 +185,7 @@ PODS = RuleSet(
         _NO_HOST,
         _NO_SIDE_DOOR,
         _NO_CDI,
+        _NO_POD_GROUP,
         _NO_LONG_GRACE,
     ),
 )
@@ -303,6 +311,24 @@ CLAIMS = RuleSet(
         ),
     ),
 )
+_POD_GROUP_IS_OURS = " || ".join(
+    f"({obj} != null && {obj}.metadata.name.startsWith({text(names.POD_GROUPS)}))"
+    for obj in ("object", "oldObject")
+)
+POD_GROUPS = RuleSet(
+    name="muster-pod-groups",
+    resources=("scheduling.k8s.io/podgroups", "scheduling.k8s.io/podgroups/status"),
+    condition=_POD_GROUP_IS_OURS,
+    rules=(
+        Rule(
+            "pod-groups-are-musters",
+            (CREATE, UPDATE, DELETE),
+            f"{MUSTER} || {CLUSTER} || {OPERATOR}",
+            f"a PodGroup whose name begins with {names.POD_GROUPS} holds a job of Muster together;"
+            " choose another name, or change the job in Muster",
+        ),
+    ),
+)
 _IS_KEPT = f"{notes('oldObject', 'labels')}[?{text(names.KEPT_BY)}].orValue('') == 'muster'"
 KEPT = RuleSet(
     name="muster-kept",
@@ -361,6 +387,7 @@ RULE_SETS = (
     EVICTIONS,
     JOBS,
     CLAIMS,
+    POD_GROUPS,
     KEPT,
     NAMESPACES,
 )
