@@ -1,4 +1,10 @@
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import Self
+
+from django.db.models import Q
 
 from scheduling.states import DISPLACEABLE, FINAL, HOLDING, JobState
 from tenants.querysets import TenantScopedQuerySet
@@ -44,3 +50,15 @@ class PlacementGpuQuerySet(TenantScopedQuerySet):
 
     def active(self) -> Self:
         return self.filter(released_at__isnull=True)
+
+
+def of_attempts(attempts: Mapping[int, int], *, job: str = "job", via: str = "") -> Q:
+    """The rows of these attempts, by the keys of their jobs.
+
+    job: the field that names the job; via: leads to what has it, as in "member__".
+    """
+    jobs = defaultdict(list)
+    for key, attempt in attempts.items():
+        jobs[attempt].append(key)
+    each = (Q((f"{via}{job}__in", own), (f"{via}attempt", number)) for number, own in jobs.items())
+    return reduce(or_, each, Q(pk__in=[]))

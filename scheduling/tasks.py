@@ -12,6 +12,7 @@ from portal.core.queueing import send_again, send_on_commit
 from scheduling import cycle
 from scheduling.models import Job
 from scheduling.services import advice, binding, outlook, reconciling, telling
+from scheduling.services.binding_together import bind_together
 from scheduling.services.layouts import changing, driving
 from topology.kube.layout_doors import LiveLayoutDoors
 from topology.models import Cluster, NodeChange, Rollout
@@ -71,6 +72,13 @@ def bind_job(*, job_id: int, attempt: int) -> None:
     """Carry out one start; what is left undone the beat finds."""
     cluster = Cluster.objects.get(jobs=job_id)
     binding.bind(job_id, attempt, gateway_to(cluster), at=now(cluster))
+
+
+@shared_task(name="scheduling.bind_jobs", **_PATIENT)
+def bind_jobs(*, cluster_id: int, starts: list[list[int]]) -> None:
+    """Carry out starts of several jobs of one member. starts: the key and attempt of each."""
+    cluster = Cluster.objects.get(pk=cluster_id)
+    bind_together(dict(starts), gateway_to(cluster), at=now(cluster))
 
 
 @shared_task(name="scheduling.stop_job", **_PATIENT)

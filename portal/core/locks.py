@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
@@ -35,6 +35,27 @@ def advisory_lock(space: LockSpace, key: int) -> Iterator[bool]:
         if held:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [space, _int4(key)])
+
+
+@contextmanager
+def advisory_locks(space: LockSpace, keys: Iterable[int]) -> Iterator[frozenset[int]]:
+    """As `advisory_lock` for many keys, in one query: yields those that were free, now held."""
+    by_number = {_int4(key): key for key in keys}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT key FROM unnest(%s::int[]) AS key WHERE pg_try_advisory_lock(%s, key)",
+            [list(by_number), space],
+        )
+        held = [number for (number,) in cursor.fetchall()]
+    try:
+        yield frozenset(by_number[number] for number in held)
+    finally:
+        if held:
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT pg_advisory_unlock(%s, key) FROM unnest(%s::int[]) AS key",
+                    [space, held],
+                )
 
 
 def is_held(space: LockSpace, key: int) -> bool:

@@ -21,6 +21,7 @@ from django.db.models.functions import Least, Now
 
 from portal.core.locks import LockSpace, advisory_lock
 from scheduling.models import Job, JobGroup, Member
+from scheduling.querysets import of_attempts
 from scheduling.services import lifecycle, observation, settling, walltime
 from scheduling.services.gangs import gangs_of, key_of, pod_group_of, rendezvous_of, size_of
 from scheduling.services.holding import LONGEST_WHY
@@ -50,7 +51,7 @@ def bind(job_id: int, attempt: int, gateway: Gateway, *, at: datetime) -> bool:
         job = _wanted(job_id, attempt) if held else None
         if job is None:
             return False
-        _begin_now(job)
+        begin_now([job])
         try:
             return _bind(job, gateway)
         except RefusedByCluster as refusal:
@@ -69,20 +70,23 @@ def _roll_back(job: Job, refusal: Exception, *, at: datetime, **changes: Any) ->
 
 def _wanted(job_id: int, attempt: int) -> Job | None:
     """The job, if this attempt is still to be started."""
-    return _starting(job_id, attempt).select_related("tenant", "cluster").first()
+    return starting({job_id: attempt}).select_related("tenant", "cluster").first()
 
 
-def _starting(job_id: int, attempt: int) -> QuerySet[Job]:
-    """Asked again before the gates open."""
-    return Job.objects.filter(pk=job_id, attempt=attempt, state=JobState.STARTING)
+def starting(attempts: Mapping[int, int]) -> QuerySet[Job]:
+    """Those of the attempts, by the keys of their jobs, that are still to be started.
+
+    Asked again before the gates open.
+    """
+    return Job.objects.filter(of_attempts(attempts, job="pk"), state=JobState.STARTING)
 
 
-def _begin_now(job: Job) -> None:
+def begin_now(jobs: Sequence[Job]) -> None:
     """The time to bind counts from here on: a start that waited for a worker is not late."""
     latest = Now() + timedelta(seconds=settings.BIND_TIMEOUT_SECONDS)
-    Job.objects.filter(pk=job.pk, attempt=job.attempt, state=job.state).update(
-        release_by=Least("release_by", latest)
-    )
+    attempts = {job.pk: job.attempt for job in jobs}
+    same = Job.objects.filter(of_attempts(attempts, job="pk"), state__in={j.state for j in jobs})
+    same.update(release_by=Least("release_by", latest))
 
 
 def _bind(job: Job, gateway: Gateway) -> bool:
@@ -99,7 +103,7 @@ def _bind(job: Job, gateway: Gateway) -> bool:
         if gang.is_opened_later:
             gateway.open_gang(gang.key)
     releases = _await_all(job, groups, places, gateway)
-    if None in releases or not _starting(job.pk, job.attempt).exists():
+    if None in releases or not starting({job.pk: job.attempt}).exists():
         return False
     shut = gateway.release_all([release for found in releases for release in found or ()])
     for failure in shut:
@@ -170,7 +174,7 @@ def _await_releases(
     for pods in _looks(job, group, gateway):
         if pods.keys() >= live.keys():
             return [
-                _release(pod, live[rank], rank=first_rank + rank, size=size)
+                opening(pod, live[rank], rank=first_rank + rank, size=size)
                 for rank, pod in sorted(pods.items())
                 if rank in live and pod.phase == MemberPhase.GATED and not pod.foreign_gates
             ]
@@ -195,7 +199,8 @@ def _looks(job: Job, group: JobGroup, gateway: Gateway) -> Iterator[dict[int, Me
         time.sleep(max(_PAUSE_SECONDS, now - began))
 
 
-def _release(pod: MemberSeen, place: Place, *, rank: int, size: int) -> MemberRelease:
+def opening(pod: MemberSeen, place: Place, *, rank: int, size: int) -> MemberRelease:
+    """What opens the gate of `pod`. rank: in the gang, which has `size` members."""
     return MemberRelease(
         namespace=pod.namespace,
         pod_name=pod.pod_name,
@@ -222,7 +227,7 @@ def scale(job_id: int, attempt: int, gateway: Gateway, *, clock: Callable[[], da
         job = running.first() if held else None
         if job is None:
             return False
-        _begin_now(job)
+        begin_now([job])
         try:
             return _scale(job, gateway, clock=clock)
         except (AttemptMoved, NotThere, RefusedByCluster) as refusal:

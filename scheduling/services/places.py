@@ -1,10 +1,12 @@
-"""Where the ledger has each member of a gang, read in three queries whatever its size."""
+"""Where the ledger has each member of gangs, read in three queries however many there are."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from scheduling.models import Job, PlacementGpu
+from scheduling.models import Job, Member, PlacementGpu
 from scheduling.models.placement import device_label
+from scheduling.querysets import of_attempts
 from scheduling.states import ENDED_PHASES
 from topology.models import Node
 
@@ -29,32 +31,35 @@ class Place(NamedTuple):
 
 def places_of(job: Job) -> list[Place]:
     """Those of the job's present attempt, without members that leave it."""
-    devices = _devices(job)
-    members = job.members.filter(attempt=job.attempt, is_leaving=False).order_by("group_id", "rank")
-    rows = members.values_list("pk", "group_id", "rank", "phase", "placement__node__name")
-    claiming = _claiming(job)
-    return [
-        Place(
-            group,
-            rank,
-            node,
-            tuple(label for label, _uuid in devices[pk]),
-            phase in ENDED_PHASES,
-            tuple(uuid for _label, uuid in devices[pk] if uuid) if node in claiming else (),
-        )
-        for pk, group, rank, phase, node in rows
-    ]
+    return places_of_all([job])[job.pk]
 
 
-def _claiming(job: Job) -> set[str]:
-    """Names of the job's nodes that give GPUs by claims."""
-    own = Node.objects.filter(placements__job=job, placements__attempt=job.attempt)
+def places_of_all(jobs: Sequence[Job]) -> Mapping[int, list[Place]]:
+    """As `places_of` for many jobs of one cluster, by the keys of the jobs."""
+    attempts = {job.pk: job.attempt for job in jobs}
+    devices = _devices(attempts)
+    claiming = _claiming(attempts)
+    members = Member.objects.filter(of_attempts(attempts), is_leaving=False)
+    rows = members.order_by("group_id", "rank").values_list(
+        "job_id", "pk", "group_id", "rank", "phase", "placement__node__name"
+    )
+    places = defaultdict(list)
+    for job, pk, group, rank, phase, node in rows:
+        labels = tuple(label for label, _uuid in devices[pk])
+        uuids = tuple(uuid for _label, uuid in devices[pk] if uuid) if node in claiming else ()
+        places[job].append(Place(group, rank, node, labels, phase in ENDED_PHASES, uuids))
+    return places
+
+
+def _claiming(attempts: Mapping[int, int]) -> set[str]:
+    """Names of nodes of these attempts that give GPUs by claims."""
+    own = Node.objects.filter(of_attempts(attempts, via="placements__"))
     return {node.name for node in own.exclude(claimable={}).distinct() if node.gives_by_claim}
 
 
-def _devices(job: Job) -> dict[int, list[tuple[str, str]]]:
+def _devices(attempts: Mapping[int, int]) -> dict[int, list[tuple[str, str]]]:
     """By member, in the order of their places on the node: label, and UUID if it is a whole GPU."""
-    held = PlacementGpu.objects.filter(member__job=job, member__attempt=job.attempt)
+    held = PlacementGpu.objects.filter(of_attempts(attempts, via="member__"))
     in_order = held.order_by("member", "gpu__index", "instance__start", "share")
     found = defaultdict(list)
     parts = ("gpu__index", "instance__start", "share")

@@ -20,6 +20,7 @@ from scheduling.services.lifecycle import move_all
 from scheduling.states import JobState
 
 BATCH = 100  # starts to a transaction: long enough to be cheap, short enough to lock nobody out
+TOGETHER = 25  # jobs of one member: cheap for a worker, and few enough for several to share them
 # Times the time to bind: how long the start itself may wait for a worker. See binding.bind.
 _PATIENCE = 10
 
@@ -58,10 +59,22 @@ def _write(starts: Sequence[Start], snapshot: Snapshot, *, at: datetime) -> int:
     )
     for job in won:
         job.attempt += 1
-        send_on_commit("scheduling.bind_job", job_id=job.pk, attempt=job.attempt)
     members = {start.job: start.members for start in starts}
+    _ask_to_bind([job for job in won if len(members[job.pk]) > 1], at_a_time=1)
+    _ask_to_bind([job for job in won if len(members[job.pk]) == 1], at_a_time=TOGETHER)
     write_ledger({job: members[job.pk] for job in won}, snapshot, at=at)
     return len(won)
+
+
+def _ask_to_bind(jobs: Sequence[Job], *, at_a_time: int) -> None:
+    """Have the starts carried out, so many by one worker."""
+    for first in range(0, len(jobs), at_a_time):
+        own = jobs[first : first + at_a_time]
+        if len(own) == 1:
+            send_on_commit("scheduling.bind_job", job_id=own[0].pk, attempt=own[0].attempt)
+        else:
+            starts = [[job.pk, job.attempt] for job in own]
+            send_on_commit("scheduling.bind_jobs", cluster_id=own[0].cluster_id, starts=starts)
 
 
 def release_by() -> CombinedExpression:

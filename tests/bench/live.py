@@ -23,7 +23,9 @@ from django.db import connections
 from scheduling import cycle
 from scheduling.models import Job
 from scheduling.services import binding
+from scheduling.services.binding_together import bind_together
 from scheduling.services.requests import GroupRequest, JobRequest
+from scheduling.services.starts import TOGETHER
 from scheduling.services.submission import submit_job
 from tenants.models import Role
 from tests.bench.figures import Figure, NotRun
@@ -240,8 +242,9 @@ def _started(there: Site) -> Rate:
     there.plan()
     context = multiprocessing.get_context("fork")
     connections.close_all()
+    batches = [jobs[first : first + TOGETHER] for first in range(0, len(jobs), TOGETHER)]
     workers = [
-        context.Process(target=_work, args=(jobs[number::WORKERS],)) for number in range(WORKERS)
+        context.Process(target=_work, args=(batches[number::WORKERS],)) for number in range(WORKERS)
     ]
     for worker in workers:
         worker.start()
@@ -252,15 +255,15 @@ def _started(there: Site) -> Rate:
     return Rate(SINGLES / (last - began), busy)
 
 
-def _work(jobs: list[int]) -> None:
+def _work(batches: list[list[int]]) -> None:
     """What a worker's process does with the messages of these starts."""
     live._gateways.clear()  # noqa: SLF001 - another process' connections
-    left = jobs
+    left = batches
     while left:
-        left = [job for job in left if not _bind(job)]
+        left = [jobs for jobs in left if not _bind(jobs)]
 
 
-def _bind(job_id: int) -> bool:
-    cluster = Cluster.objects.get(jobs=job_id)
+def _bind(jobs: list[int]) -> bool:
+    cluster = Cluster.objects.get(jobs=jobs[0])
     gateway = live.connect(cluster.kubeconfig_path)
-    return binding.bind(job_id, 1, gateway, at=datetime.now(UTC))
+    return bind_together(dict.fromkeys(jobs, 1), gateway, at=datetime.now(UTC))

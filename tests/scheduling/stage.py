@@ -10,6 +10,7 @@ from django.core.cache import cache
 from scheduling import cycle
 from scheduling.management.commands.watch_cluster import take_in
 from scheduling.services import binding
+from scheduling.services.binding_together import bind_together
 from scheduling.services.layouts import changing, driving
 from simcluster.testing import RunningCluster, running_cluster
 from tests.factories import ClusterFactory
@@ -73,6 +74,9 @@ class Stage:
 
     def bind_job(self, job_id, attempt):
         binding.bind(job_id, attempt, self.gateway, at=self.now)
+
+    def bind_jobs(self, cluster_id, starts):
+        bind_together(dict(starts), self.gateway, at=self.now)
 
     def stop_job(self, job_id):
         binding.remove(job_id, self.gateway, clock=lambda: self.now)

@@ -100,6 +100,12 @@ class Gateway(Protocol):
         AttemptMoved: it runs as another attempt; suspend that first.
         """
 
+    def ensure_all(self, specs: Sequence[GangSpec]) -> frozenset[GangKey]:
+        """Make many gangs at once, as `ensure_gang`; those that were not made are not among these.
+
+        Why not is told to who asks for one of them by itself.
+        """
+
     def ensure_rendezvous(self, spec: RendezvousSpec) -> None:
         """Give the gang's members host names; the cluster takes them back with the last Job.
 
@@ -171,6 +177,9 @@ class Gateway(Protocol):
 
     def members(self, key: GangKey | None = None) -> tuple[MemberSeen, ...]:
         """Every pod that bears our labels, or those of one attempt; see MemberSeen.by_hand."""
+
+    def members_of(self, keys: Sequence[GangKey]) -> tuple[MemberSeen, ...]:
+        """The pods of these attempts: one list of them all where they are in one namespace."""
 
     def nodes(self) -> tuple[NodeSeen, ...]:
         """Every node."""

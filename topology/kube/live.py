@@ -148,6 +148,11 @@ class LiveGateway:
             self._create(templates, claims.placeholder(spec, owner=uid))
         return uid
 
+    def ensure_all(self, specs: Sequence[GangSpec]) -> frozenset[GangKey]:
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            made = pool.map(self._try_ensure, specs)
+            return frozenset(spec.key for spec, is_made in zip(specs, made, strict=True) if is_made)
+
     def ensure_rendezvous(self, spec: RendezvousSpec) -> None:
         self.apply([rendezvous.service(spec)])
 
@@ -255,6 +260,20 @@ class LiveGateway:
             if member is not None and (key is None or member.attempt == key.attempt)
         )
 
+    def members_of(self, keys: Sequence[GangKey]) -> tuple[MemberSeen, ...]:
+        jobs: dict[str, set[str]] = {}
+        for key in keys:
+            jobs.setdefault(key.namespace, set()).add(key.job)
+        pods = (
+            parse.member_seen(obj)
+            for namespace, own in sorted(jobs.items())
+            for obj in self._all(
+                f"/api/v1/namespaces/{namespace}/pods", f"{names.JOB} in ({','.join(sorted(own))})"
+            )
+        )
+        wanted = frozenset(keys)
+        return tuple(pod for pod in pods if pod is not None and pod.key in wanted)
+
     def nodes(self) -> tuple[NodeSeen, ...]:
         return tuple(parse.node_seen(obj) for obj in self._all("/api/v1/nodes", ""))
 
@@ -323,6 +342,13 @@ class LiveGateway:
         onto = (pod["spec"].get("nodeSelector") or {}).get(names.HOSTNAME, "any node")
         if onto != release.node:
             raise RefusedByCluster(f"pod {release.pod_name} was released onto {onto} before")
+
+    def _try_ensure(self, spec: GangSpec) -> bool:
+        try:
+            self.ensure_gang(spec)
+        except (ClusterAway, RefusedByCluster, AttemptMoved, NotThere):
+            return False
+        return True
 
     def _try_release(self, release: MemberRelease) -> NotReleased | ClusterAway | None:
         try:

@@ -156,6 +156,13 @@ class MemberSeen:
     by_hand: bool = False
     use: Use | None = None
 
+    @property
+    def key(self) -> "GangKey":
+        """Of its gang."""
+        return GangKey(
+            namespace=self.namespace, job=self.job, group=self.group, attempt=self.attempt
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedSeen:
