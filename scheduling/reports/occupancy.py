@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count
 
+from portal.core.db import digest_of
 from scheduling.models import PlacementGpu
 from scheduling.querysets import PlacementGpuQuerySet
 from scheduling.states import JobState
@@ -32,6 +33,28 @@ class GpuUse:
     gpu: Gpu
     kind: str
     holder: Holder | None
+
+
+_OF_NODE = (
+    *("pk", "name", "flavor__name", "rack__name", "gone_at"),
+    *("is_ready", "is_cordoned", "is_changing", "taints", "others", "strays"),
+)
+_OF_GPU = ("pk", "node", "index", "island", "is_healthy")
+_OF_HOLDER = ("gpu", "placement__job__state", "placement__job", "placement__job__tenant__name")
+
+
+def marks_of(nodes: NodeQuerySet, *, reader: User) -> tuple[object, ...]:
+    """What tells all that is said here of `nodes` from what was said before. Four queries.
+
+    It costs a fraction of what saying it does, so that a map which has not changed is cheap.
+    """
+    held = PlacementGpu.objects.active().filter(gpu__node__in=nodes)
+    return (
+        digest_of(nodes, *_OF_NODE),
+        digest_of(Gpu.objects.filter(node__in=nodes), *_OF_GPU),
+        digest_of(held, *_OF_HOLDER),
+        None if reader.is_operator else sorted(_visible_tenants(reader)),
+    )
 
 
 KINDS = ("free", "mine", "moving", "other", "closed", "fault", "unknown")
@@ -68,7 +91,11 @@ def _sees(reader: User) -> Callable[[int], bool]:
     """Whether a tenant, by its key, is the reader's business. One query, none for operators."""
     if reader.is_operator:
         return lambda _tenant: True
-    return set(Tenant.objects.visible_to(reader).values_list("pk", flat=True)).__contains__
+    return _visible_tenants(reader).__contains__
+
+
+def _visible_tenants(reader: User) -> set[int]:
+    return set(Tenant.objects.visible_to(reader).values_list("pk", flat=True))
 
 
 def _holders(held: PlacementGpuQuerySet, reader: User) -> dict[int, Holder]:

@@ -65,6 +65,12 @@ def jobs_at(places: Sequence[tuple[int, int]]) -> dict[int, Job]:
     return with_rows(Job.objects.all()).in_bulk([key for _position, key in places])
 
 
+def versions_at(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(key, version) of each of those jobs, by key. One query."""
+    rows = Job.objects.filter(pk__in=[key for _position, key in places]).order_by("pk")
+    return list(rows.values_list("pk", "version"))
+
+
 def queue_rows(
     places: Sequence[tuple[int, int]],
     jobs: dict[int, Job],

@@ -10,7 +10,7 @@ from scheduling.reports.jobs import job_rows, with_rows
 from scheduling.reports.occupancy import holders_on
 from scheduling.web.drawing import draw
 from scheduling.web.layouts.drawing import bars_of
-from scheduling.web.map import KIND_LABELS, NODE_STATES, looks, map_of
+from scheduling.web.map import KIND_LABELS, NODE_STATES, map_of, marks_of_map
 from topology.models import Node
 from topology.reports.floor import node_plan, with_gpus
 from topology.reports.links import link_table, survey_of
@@ -25,13 +25,17 @@ def cluster_map(request: HttpRequest) -> HttpResponse:
     """Every GPU of the cluster and what it does; of a large one every node, or one part of it."""
     cluster = chosen_cluster(request)
     part = {name: request.GET.get(name, "").replace("\0", "")[:80] for name in ("pool", "rack")}
-    drawn = map_of(cluster, reader=request.user, **part)
-    shown = {"map": drawn, "part": part, "node_states": NODE_STATES, "kinds": KIND_LABELS}
+    marks = marks_of_map(cluster, reader=request.user, **part)
     return polled(
         request,
         ("scheduling/cluster_map.html", "scheduling/partials/_map.html"),
-        lambda: shown,
-        tag=tag_of(request, cluster, looks(drawn)),
+        lambda: {
+            "map": map_of(cluster, reader=request.user, **part),
+            "part": part,
+            "node_states": NODE_STATES,
+            "kinds": KIND_LABELS,
+        },
+        tag=tag_of(request, cluster, part, marks),
         every=LOOK_EVERY,
     )
 

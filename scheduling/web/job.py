@@ -20,7 +20,7 @@ from scheduling.services.advice import last_advice
 from scheduling.services.lifecycle import cancel_job
 from scheduling.states import FINAL, JobState
 from scheduling.web.queue import PAGE_SIZE as QUEUE_PAGE_SIZE
-from tenants.access import require_role, role_of
+from tenants.access import require_role, role_in
 from tenants.models import PriorityClass, Role
 
 LOOK_EVERY = 5.0  # seconds
@@ -35,38 +35,60 @@ def visible_job(request: HttpRequest, public_id: str) -> Job:
     return get_object_or_404(jobs, public_id=public_id)
 
 
-@found(visible_job, "GET", "HEAD")
-def job_page(request: HttpRequest, job: Job) -> HttpResponse:
+def job_outline(request: HttpRequest, public_id: str) -> Any:
+    """The job as `visible_job`, with what tells whether its page has changed and no more.
+
+    Most of those who ask have seen it already. `reader_role` is the reader's in its tenant. One
+    query.
+    """
+    jobs = Job.objects.visible_to(request.user).select_related("cluster").only(*_OUTLINE)
+    return get_object_or_404(jobs.annotate(reader_role=role_in(request.user)), public_id=public_id)
+
+
+_OUTLINE = (
+    *("public_id", "version", "state", "attempt", "reason"),
+    *("cluster__clock_at", "cluster__clock_wall_at", "cluster__clock_speed"),
+)
+
+
+@found(job_outline, "GET", "HEAD")
+def job_page(request: HttpRequest, outline: Any) -> HttpResponse:
     """One job: its state and why, members and events; while it waits, how long and what helps."""
     wall = timezone.now()
-    at = clock.cluster_time(job.cluster, wall=wall)
-    ended = job.state in FINAL
+    at = clock.cluster_time(outline.cluster, wall=wall)
+    ended = outline.state in FINAL
     moment = 0 if ended else int(at.timestamp()) // MINUTE
-    known = _known(job, wall)
-    role = role_of(request.user, job.tenant)
-    may_submit = role >= Role.RESEARCHER
-    may_act = not ended and may_submit
+    known, role = _known(outline, wall), outline.reader_role
     return polled(
         request,
         ("scheduling/job.html", "scheduling/partials/_job_live.html"),
-        lambda: {
-            "job": job,
-            "row": job_row(job, at=at),
-            "tab": "overview",
-            **_detail(job, at),
-            "ended": ended,
-            "priority_name": _priority_name(job),
-            "may_submit": may_submit,
-            "may_cancel": may_act,
-            "may_change": may_act,
-            "may_extend": may_act and job.state == JobState.RUNNING and job.limit_end_at,
-            **(_waiting(request, job, known, wall) if job.state == JobState.QUEUED else {}),
-            "may_ask": role >= Role.LEAD,
-        },
-        tag=tag_of(request, job.pk, job.version, moment, _marks(known)),
+        lambda: _shown(request, outline, known, wall),
+        tag=tag_of(request, outline.pk, outline.version, moment, _marks(known), role),
         every=LOOK_EVERY,
         ended=ended,
     )
+
+
+def _shown(request: HttpRequest, outline: Any, known: Known, wall: datetime) -> dict[str, Any]:
+    """What the page says. It is read after what its tag says, so it may be newer but not older."""
+    job = visible_job(request, outline.public_id)
+    at = clock.cluster_time(job.cluster, wall=wall)
+    may_submit = outline.reader_role >= Role.RESEARCHER
+    may_act = job.state not in FINAL and may_submit
+    return {
+        "job": job,
+        "row": job_row(job, at=at),
+        "tab": "overview",
+        **_detail(job, at),
+        "ended": job.state in FINAL,
+        "priority_name": _priority_name(job),
+        "may_submit": may_submit,
+        "may_cancel": may_act,
+        "may_change": may_act,
+        "may_extend": may_act and job.state == JobState.RUNNING and job.limit_end_at,
+        **(_waiting(request, job, known, wall) if job.state == JobState.QUEUED else {}),
+        "may_ask": outline.reader_role >= Role.LEAD,
+    }
 
 
 def _detail(job: Job, at: datetime) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from scheduling.reports.occupancy import (
     NodeUse,
     count_kinds,
     holders_in,
+    marks_of,
     node_uses,
 )
 from scheduling.web.drawing import NodePicture, draw
@@ -104,14 +105,24 @@ def map_of(
     """
     if cluster is None:
         return ClusterMap((), ())
-    nodes = cluster.nodes.present()
-    if pool:
-        nodes = nodes.filter(flavor__name=pool)
-    if rack:
-        nodes = nodes.filter(rack__name=rack)
+    nodes = _part(cluster, pool, rack)
     if (gpus or nodes.gpu_total()) > MOST_GPUS:
         return _far(nodes, reader)
     return _near(nodes, reader)
+
+
+def marks_of_map(
+    cluster: Cluster | None, *, reader: User, pool: str = "", rack: str = ""
+) -> tuple[object, ...]:
+    """What tells this map from an earlier one, at a fraction of its cost. Four queries."""
+    return marks_of(_part(cluster, pool, rack), reader=reader) if cluster else ()
+
+
+def _part(cluster: Cluster, pool: str, rack: str) -> NodeQuerySet:
+    nodes = cluster.nodes.present()
+    if pool:
+        nodes = nodes.filter(flavor__name=pool)
+    return nodes.filter(rack__name=rack) if rack else nodes
 
 
 def _near(nodes: NodeQuerySet, reader: User) -> ClusterMap:

@@ -3,7 +3,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from portal.core.web import Slice, polled, signed_in, tag_of
-from scheduling.reports.queue import Queue, jobs_at, queue_of, queue_rows
+from scheduling.reports.queue import Queue, jobs_at, queue_of, queue_rows, versions_at
 from scheduling.reports.vitals import is_stalled
 from topology.web.clusters import chosen_cluster
 
@@ -23,13 +23,14 @@ def queue(request: HttpRequest) -> HttpResponse:
     places = mine if only_mine else waiting.positions(owner=None)
     page = Slice.asked_for(request, size=PAGE_SIZE, total=len(places))
     places = places[page.start : page.start + page.size]
-    jobs, wall = jobs_at(places), timezone.now()
-    versions = [(position, key, jobs[key].version) for position, key in places if key in jobs]
+    versions, wall = versions_at(places), timezone.now()
     return polled(
         request,
         ("scheduling/queue.html", "scheduling/partials/_queue_table.html"),
         lambda: {
-            "rows": queue_rows(places, jobs, reader=request.user, wall=wall, with_starts=True),
+            "rows": queue_rows(
+                places, jobs_at(places), reader=request.user, wall=wall, with_starts=True
+            ),
             "page": page,
             "only_mine": only_mine,
             "all_count": len(waiting.places),
@@ -39,7 +40,10 @@ def queue(request: HttpRequest) -> HttpResponse:
             "is_stalled": cluster is not None and is_stalled(cluster, wall=wall),
         },
         tag=tag_of(
-            request, versions, len(waiting.places), len(mine), int(wall.timestamp()) // MINUTE
+            request,
+            *(places, versions),
+            *(len(waiting.places), len(mine)),
+            int(wall.timestamp()) // MINUTE,
         ),
         every=LOOK_EVERY,
     )

@@ -45,8 +45,9 @@ def test_the_queue_costs_the_same_for_any_number_of_jobs(
 ):
     JobFactory.create_batch(count, cluster=scene.cluster, tenant=scene.language)
 
-    # session, user, two of the frame, order, keys, jobs, groups, flavors, tenants, times (2)
-    with django_assert_num_queries(12):
+    # session, user, two of the frame, order, keys, versions, jobs, groups, flavors,
+    # tenants, and times by two
+    with django_assert_num_queries(13):
         as_omar.get("/queue/")
 
 
@@ -86,8 +87,8 @@ def test_the_map_costs_the_same_for_any_number_of_nodes(
 ):
     NodeFactory.create_batch(count, cluster=scene.cluster, flavor=scene.flavors[0])
 
-    # session, user, clusters, announcements, size, nodes, GPUs, own tenants, who holds what
-    with django_assert_num_queries(9):
+    # session, user, clusters, announcements, marks (4), size, nodes, GPUs, own tenants, holders
+    with django_assert_num_queries(13):
         as_omar.get("/cluster/")
 
 
@@ -255,6 +256,7 @@ def test_a_large_map_costs_the_same_for_any_number_of_nodes(
 ):
     NodeFactory.create_batch(3, cluster=scene.cluster, flavor=scene.flavors[0])
 
-    # session, user, clusters, announcements, size, own tenants, healthy, faulty, held, nodes
-    with django_assert_num_queries(10):
+    # session, user, clusters, announcements, marks (4), size, own tenants, healthy, faulty, held,
+    # nodes
+    with django_assert_num_queries(14):
         as_omar.get("/cluster/")

@@ -81,8 +81,8 @@ def test_the_list_costs_the_same_for_any_number_of_jobs(client, count, django_as
     JobFactory.create_batch(count, tenant=member.tenant)
     client.force_login(member.user)
 
-    # session, user, counts, jobs, groups, flavors, tenants to filter by, views, frame (2)
-    with django_assert_num_queries(10):
+    # session, user, counts, versions, jobs, groups, flavors, tenants to filter by, views, frame (2)
+    with django_assert_num_queries(11):
         response = client.get("/jobs/")
 
     assert len(rows_of(response)) == count
