@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 from django.db.models import OuterRef, Subquery, Value
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
@@ -21,6 +23,16 @@ def role_in(user: User) -> Combinable:
         return Value(int(Role.LEAD))
     rows = Membership.objects.filter(user=user, tenant=OuterRef("tenant"))
     return Coalesce(Subquery(rows.values("role")), Value(0))
+
+
+def sees(user: User) -> Callable[[int], bool]:
+    """Whether a tenant, by its key, is the business of `user`. One query, none for operators."""
+    return (lambda _tenant: True) if user.is_operator else seen_tenants(user).__contains__
+
+
+def seen_tenants(user: User) -> set[int]:
+    """Keys of the tenants that are the business of `user`. One query."""
+    return set(Tenant.objects.visible_to(user).values_list("pk", flat=True))
 
 
 def has_role(user: User, tenant: Tenant, at_least: Role) -> bool:

@@ -271,20 +271,24 @@ class MemberSerializer(serializers.ModelSerializer[Member]):
         )
         read_only_fields = fields
 
-    def get_planned(self, member: Member) -> list[str]:
-        return list(member_devices(member).planned)
+    def to_representation(self, member: Member) -> Any:
+        self._devices = member_devices(member)  # once a row, for five fields
+        return super().to_representation(member)
 
-    def get_given(self, member: Member) -> list[str] | None:
-        return list(member_devices(member).given) or None
+    def get_planned(self, _member: Member) -> list[str]:
+        return list(self._devices.planned)
 
-    def get_differs(self, member: Member) -> bool:
-        return member_devices(member).differ
+    def get_given(self, _member: Member) -> list[str] | None:
+        return list(self._devices.given) or None
 
-    def get_planned_islands(self, member: Member) -> int:
-        return member_devices(member).planned_islands
+    def get_differs(self, _member: Member) -> bool:
+        return self._devices.differ
 
-    def get_given_islands(self, member: Member) -> int | None:
-        return member_devices(member).given_islands or None
+    def get_planned_islands(self, _member: Member) -> int:
+        return self._devices.planned_islands
+
+    def get_given_islands(self, _member: Member) -> int | None:
+        return self._devices.given_islands or None
 
 
 class HoldSerializer(StrictSerializer):

@@ -10,7 +10,8 @@ from portal.core.db import digest_of
 from scheduling.models import PlacementGpu
 from scheduling.querysets import PlacementGpuQuerySet
 from scheduling.states import JobState
-from tenants.models import Tenant, User
+from tenants.access import seen_tenants, sees
+from tenants.models import User
 from topology.models import Gpu, Node
 from topology.querysets import NodeQuerySet
 from topology.reports.floor import state_of
@@ -53,7 +54,7 @@ def marks_of(nodes: NodeQuerySet, *, reader: User) -> tuple[object, ...]:
         digest_of(nodes, *_OF_NODE),
         digest_of(Gpu.objects.filter(node__in=nodes), *_OF_GPU),
         digest_of(held, *_OF_HOLDER),
-        None if reader.is_operator else sorted(_visible_tenants(reader)),
+        None if reader.is_operator else sorted(seen_tenants(reader)),
     )
 
 
@@ -87,19 +88,8 @@ def count_kinds(uses: Iterable[GpuUse]) -> dict[str, int]:
     return counts
 
 
-def _sees(reader: User) -> Callable[[int], bool]:
-    """Whether a tenant, by its key, is the reader's business. One query, none for operators."""
-    if reader.is_operator:
-        return lambda _tenant: True
-    return _visible_tenants(reader).__contains__
-
-
-def _visible_tenants(reader: User) -> set[int]:
-    return set(Tenant.objects.visible_to(reader).values_list("pk", flat=True))
-
-
 def _holders(held: PlacementGpuQuerySet, reader: User) -> dict[int, Holder]:
-    sees = _sees(reader)
+    is_seen = sees(reader)
     rows = held.active().values_list(
         "gpu_id",
         "placement__job__tenant_id",
@@ -110,7 +100,7 @@ def _holders(held: PlacementGpuQuerySet, reader: User) -> dict[int, Holder]:
     )
     found: dict[int, Holder] = {}
     for gpu, tenant, holder, job_id, name, state in rows:
-        if sees(tenant):
+        if is_seen(tenant):
             found[gpu] = Holder(tenant=holder, job_id=job_id, job_name=name, job_state=state)
         else:
             found.setdefault(gpu, Holder(tenant=holder))
@@ -154,14 +144,16 @@ class NodeUse:
 
 
 def node_uses(nodes: NodeQuerySet, *, reader: User) -> list[NodeUse]:
-    """`nodes`, by name, with the use of their GPUs, without a row for each GPU. Five queries."""
-    gpus = Gpu.objects.filter(node__in=nodes).order_by().values_list("node")
-    healthy = dict(gpus.filter(is_healthy=True).annotate(n=Count("pk")))
-    faulty = dict(gpus.filter(is_healthy=False).annotate(n=Count("pk")))
-    held = _held_per_node(nodes, _sees(reader))
+    """`nodes`, by name, with the use of their GPUs, without a row for each GPU. Four queries."""
+    gpus = Gpu.objects.filter(node__in=nodes).order_by().values_list("node", "is_healthy")
+    counts = {(node, is_healthy): n for node, is_healthy, n in gpus.annotate(n=Count("pk"))}
+    held = _held_per_node(nodes, sees(reader))
     rows = nodes.select_related("flavor", "rack").only(*_SHOWN_OF_NODE).in_name_order()
     return [
-        NodeUse(node, _counted(node, healthy.get(node.pk, 0), faulty.get(node.pk, 0), held))
+        NodeUse(
+            node,
+            _counted(node, counts.get((node.pk, True), 0), counts.get((node.pk, False), 0), held),
+        )
         for node in rows
     ]
 
@@ -172,7 +164,7 @@ _SHOWN_OF_NODE = (
 )
 
 
-def _held_per_node(nodes: NodeQuerySet, sees: Callable[[int], bool]) -> dict[int, Counter[str]]:
+def _held_per_node(nodes: NodeQuerySet, is_seen: Callable[[int], bool]) -> dict[int, Counter[str]]:
     """By node, how many healthy GPUs are held by what kind of holder."""
     held = PlacementGpu.objects.active().filter(gpu__node__in=nodes, gpu__is_healthy=True)
     rows = held.order_by().values_list(
@@ -180,7 +172,7 @@ def _held_per_node(nodes: NodeQuerySet, sees: Callable[[int], bool]) -> dict[int
     )
     kinds: dict[tuple[int, int], str] = {}
     for node, gpu, tenant, state in rows:
-        if not sees(tenant):
+        if not is_seen(tenant):
             kinds.setdefault((node, gpu), "other")
         else:
             kinds[node, gpu] = "mine" if state == JobState.RUNNING else "moving"

@@ -4,7 +4,7 @@ Everybody sees that somebody waits in front, how large that is and of which tena
 and links are for those who may see the job.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +13,8 @@ from scheduling.models import Job, QueueOrder
 from scheduling.reports.estimates import Start, starts_of
 from scheduling.reports.jobs import JobRow, job_row, with_rows
 from scheduling.reports.reasons import reason_text
-from tenants.models import Tenant, User
+from tenants.access import sees
+from tenants.models import User
 from topology.models import Cluster
 
 
@@ -83,15 +84,15 @@ def queue_rows(
 
     One query, and two more with starts. wall: the wall clock.
     """
-    visible = set(Tenant.objects.visible_to(reader).values_list("pk", flat=True))
+    is_seen = sees(reader)
     there = [(position, jobs[key]) for position, key in places if key in jobs]
     if not there:
         return []
     at = cluster_time(there[0][1].cluster, wall=wall)
-    mine = [job for _position, job in there if with_starts and job.tenant_id in visible]
+    mine = [job for _position, job in there if with_starts and is_seen(job.tenant_id)]
     starts = starts_of(mine, at=at) if mine else {}
     return [
-        _row(position, job, reader=reader, start=starts.get(job.pk), at=at, visible=visible)
+        _row(position, job, reader=reader, start=starts.get(job.pk), at=at, is_seen=is_seen)
         for position, job in there
     ]
 
@@ -103,10 +104,10 @@ def _row(
     reader: User,
     start: Start | None,
     at: datetime,
-    visible: set[int],
+    is_seen: Callable[[int], bool],
 ) -> QueueRow:
     row = job_row(job, at=at)
-    is_visible = job.tenant_id in visible
+    is_visible = is_seen(job.tenant_id)
     return QueueRow(
         position=position,
         tenant=job.tenant.slug,

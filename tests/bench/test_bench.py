@@ -26,6 +26,16 @@ def test_no_page_needs_more_queries_than_it_may(db):
     assert [figure.as_text() for figure in figures if not figure.is_within] == []
 
 
+def test_an_operators_home_with_a_large_map_needs_no_more_queries_than_it_may(db, monkeypatch):
+    monkeypatch.setattr("scheduling.web.map.MOST_GPUS", 8)
+    filled = fill(FEW)
+    surround(filled, scale=0.02)
+    client = pages.signed_in(filled.people["operator"])
+    assert client.get("/").context["map"].is_far
+
+    assert pages.count_queries(client, "/") <= RANGES["pages"]["queries"]["most"]
+
+
 def test_a_snapshot_needs_no_more_queries_than_it_may(db):
     figure = cycles.snapshot_queries(fill(FEW))
 

@@ -256,7 +256,6 @@ def test_a_large_map_costs_the_same_for_any_number_of_nodes(
 ):
     NodeFactory.create_batch(3, cluster=scene.cluster, flavor=scene.flavors[0])
 
-    # session, user, clusters, announcements, marks (4), size, own tenants, healthy, faulty, held,
-    # nodes
-    with django_assert_num_queries(14):
+    # session, user, clusters, announcements, marks (4), size, own tenants, GPUs, held, nodes
+    with django_assert_num_queries(13):
         as_omar.get("/cluster/")
