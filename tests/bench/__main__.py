@@ -81,20 +81,26 @@ def of_database():
 
 def figures(names, with_database):
     """What the benches measure; a database is made only if one of them needs it."""
+    is_alone = len(names) == 1
     for name in names:
-        try:
-            yield from WITHOUT_DATABASE.get(name, tuple)()
-        except NotRun as reason:
-            print(f"{name} was not run: {reason}", file=sys.stderr)  # noqa: T201 - a command
-            if names == [name]:
-                raise SystemExit(1) from reason
-    parts = [part for name in names for part in with_database.get(name, ())]
+        yield from measured(name, WITHOUT_DATABASE.get(name, tuple), is_alone)
+    parts = [(name, part) for name in names for part in with_database.get(name, ())]
     if not parts:
         return
     with throwaway_database(), no_broker():
-        for part in parts:
+        for name, part in parts:
             empty()
-            yield from part()
+            yield from measured(name, part, is_alone)
+
+
+def measured(name, part, is_alone):
+    """What `part` measures. What it needs and is not there is said; alone, that is an error."""
+    try:
+        yield from part()
+    except NotRun as reason:
+        print(f"{name} was not run to its end: {reason}", file=sys.stderr)  # noqa: T201 - a command
+        if is_alone:
+            raise SystemExit(1) from reason
 
 
 def main(arguments):
