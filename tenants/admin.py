@@ -3,6 +3,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
+from django.db import transaction
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils import timezone
@@ -22,6 +23,7 @@ from tenants.models import (
     Tenant,
     User,
 )
+from tenants.services.cohorts import set_cohort_quota
 from tenants.services.membership import add_member, remove_member, set_role
 from tenants.services.quota import QuotaAmounts, set_quota
 from tenants.services.tokens import revoke_token
@@ -47,10 +49,20 @@ class TenantAdmin(AuditedAdmin):
     list_select_related = ("cohort",)
     search_fields = ("slug", "name")
     ordering = ("slug",)
+    exclude = ("cohort",)  # moved by services.cohorts, which holds the tree
+
+    @transaction.atomic
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
+        if change:  # whoever moved it since the form was read has the last word
+            stored = Tenant.objects.select_for_update().get(pk=obj.pk)
+            obj.cohort_id = stored.cohort_id
+        super().save_model(request, obj, form, change)
 
 
 @admin.register(Cohort)
-class CohortAdmin(AuditedAdmin):
+class CohortAdmin(ReadOnlyAdmin):
+    """Operators change the tree on its own page, which shows first what becomes of whom."""
+
     list_display = ("name", "parent", "weight")
     list_select_related = ("parent",)
     ordering = ("name",)
@@ -96,7 +108,7 @@ class MembershipAdmin(admin.ModelAdmin):
 
 @admin.register(Quota)
 class QuotaAdmin(AuditedAdmin):
-    """A tenant's through the service, which asks for a cycle; a cohort's as any other row."""
+    """Through the services, which ask for a cycle."""
 
     list_display = ("tenant", "cohort", "flavor", "nominal", "borrowing_limit", "lending_limit")
     list_select_related = ("tenant", "cohort", "flavor")
@@ -113,10 +125,11 @@ class QuotaAdmin(AuditedAdmin):
         form: ModelForm,
         change: bool,  # noqa: FBT001 - Django's signature
     ) -> None:
-        if obj.tenant is None:
-            super().save_model(request, obj, form, change)
-            return
         asked = QuotaAmounts(obj.nominal, obj.borrowing_limit, obj.lending_limit)
+        if obj.tenant is None:
+            set_cohort_quota(asked, cohort=obj.cohort, flavor=obj.flavor, by=request.user)
+            obj.pk = Quota.objects.get(cohort=obj.cohort, flavor=obj.flavor).pk
+            return
         stored = set_quota(asked, tenant=obj.tenant, flavor=obj.flavor, by=request.user)
         obj.pk = stored.pk
 

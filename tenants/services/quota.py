@@ -30,7 +30,7 @@ def set_quota(asked: QuotaAmounts, *, tenant: Tenant, flavor: ResourceFlavor, by
     take away what a grant in force gives.
     """
     require_operator(by)
-    _check(asked)
+    check_amounts(asked)
     lock_flavor(flavor.pk)
     quota = Quota.objects.select_for_update().filter(tenant=tenant, flavor=flavor).first()
     before = amounts(quota) if quota is not None else {}
@@ -48,12 +48,13 @@ def set_quota(asked: QuotaAmounts, *, tenant: Tenant, flavor: ResourceFlavor, by
     return quota
 
 
-def _check(asked: QuotaAmounts) -> None:
+def check_amounts(asked: QuotaAmounts) -> None:
+    """Raise Refused for numbers that contradict each other."""
     for field in ("nominal", "borrowing_limit", "lending_limit"):
         if (getattr(asked, field) or 0) < 0:
             raise Refused(_("A number of GPUs cannot be negative."), field=field)
     if asked.lending_limit is not None and asked.lending_limit > asked.nominal:
-        raise Refused(_("A tenant can lend no more than it is guaranteed."), field="lending_limit")
+        raise Refused(_("Nobody can lend more than is guaranteed to them."), field="lending_limit")
 
 
 def _keep_grants(asked: QuotaAmounts, quota: Quota) -> None:

@@ -52,6 +52,7 @@ EVERYBODYS = {
     "error_code": "not-found",
     "entry": 1,
     "priority": "high",
+    "cohort": "research",
     "layout": "halves",
     "rollout": 1,
     "announcement": 1,

@@ -4,9 +4,10 @@ from django.test import Client
 from django.urls import reverse
 
 from portal.core.models import AuditEvent
-from tenants.models import Membership, Quota, Role, StarterRule, Tenant
+from tenants.models import Cohort, Membership, Quota, Role, StarterRule, Tenant
 from tests.factories import (
     ApiTokenFactory,
+    CohortFactory,
     CycleFactory,
     FlavorFactory,
     JobEventFactory,
@@ -60,7 +61,8 @@ def test_every_list_and_row_can_be_looked_at(office, something_of_all, model):
 
 
 @pytest.mark.parametrize(
-    "name", ["Job", "Node", "Placement", "Cycle", "AuditEvent", "ApiToken", "QuotaRequest"]
+    "name",
+    ["Job", "Node", "Placement", "Cycle", "AuditEvent", "ApiToken", "QuotaRequest"],
 )
 def test_what_services_write_is_for_looking_only(office, something_of_all, name):
     model = next(model for model in MODELS if model.__name__ == name)
@@ -102,6 +104,30 @@ def test_a_quota_is_set_through_its_service(office):
 
     assert list(Quota.objects.values_list("tenant__slug", "nominal")) == [("vision", 16)]
     assert list(AuditEvent.objects.values_list("action", flat=True)) == ["set_quota"] * 2
+
+
+def test_the_tree_of_cohorts_is_for_looking_and_its_limits_go_through_their_service(office):
+    cohort, flavor = CohortFactory(), FlavorFactory()
+
+    statuses = [
+        office.post(page(Cohort, "add"), {"name": "x", "weight": 1}).status_code,
+        office.post(page(Cohort, "change", cohort.pk), {"parent": cohort.pk}).status_code,
+    ]
+    office.post(page(Quota, "add"), {"cohort": cohort.pk, "flavor": flavor.pk, "nominal": 8})
+
+    assert statuses == [403, 403]
+    assert list(Quota.objects.values_list("cohort", "nominal")) == [(cohort.pk, 8)]
+    assert list(AuditEvent.objects.values_list("action", flat=True)) == ["set_cohort_quota"]
+
+
+def test_a_tenant_stays_in_its_cohort_when_its_row_is_changed(office):
+    cohort = CohortFactory()
+    tenant = TenantFactory(slug="vision", name="Vision", cohort=cohort)
+
+    form = {"slug": "vision", "name": "Seeing", "weight": 1, "cohort": ""}
+    office.post(page(Tenant, "change", tenant.pk), form)
+
+    assert list(Tenant.objects.values_list("name", "cohort")) == [("Seeing", cohort.pk)]
 
 
 def test_a_tenant_is_changed_with_an_audit_line_and_never_deleted(office):

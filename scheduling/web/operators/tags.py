@@ -215,3 +215,19 @@ def _with_more(listed: SafeString, more: int) -> SafeString:
         return listed
     others = ngettext("and %(count)d more", "and %(count)d more", more) % {"count": more}
     return format_html("{} {}", listed, others)
+
+
+@register.simple_tag
+def before_after(pair: tuple[int, int]) -> SafeString:
+    """A number of GPUs before and after a change, with the difference; one number without one."""
+    before, after = pair
+    if before == after:
+        return format_html("{}", number_format(after, force_grouping=True))
+    word = _("%(gpus)s more") if after > before else _("%(gpus)s fewer")
+    return format_html(
+        '<span class="nowrap">{} → <strong>{}</strong></span><span class="under {}">{}</span>',
+        number_format(before, force_grouping=True),
+        number_format(after, force_grouping=True),
+        "gain" if after > before else "loss",
+        word % {"gpus": number_format(abs(after - before), force_grouping=True)},
+    )
