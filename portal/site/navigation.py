@@ -91,6 +91,7 @@ _PARENTS = {
     "cluster-renew": "clusters",
     "namespace": "clusters",
     "operator-values": "clusters",
+    "approve-together": "approvals",
     "cohort": "cohorts",
     "cohort-limits": "cohorts",
     "cohort-new": "cohorts",

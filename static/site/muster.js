@@ -176,6 +176,65 @@
     }
   });
 
+  // Lists with keys: j and k move, x chooses, a and r lead to the decision, ? says so.
+  function focusRow(list, step) {
+    const rows = Array.from(list.querySelectorAll("tbody tr[id]"));
+    const here = rows.indexOf(document.activeElement.closest("tr"));
+    const next = rows[Math.min(rows.length - 1, Math.max(0, here + step))];
+    if (next) {
+      next.querySelector("a").focus();
+    }
+  }
+  function choose(row) {
+    const tick = row && row.querySelector("input[type=checkbox]");
+    if (tick) {
+      tick.checked = !tick.checked;
+    }
+  }
+  function decide(list, row, fragment) {
+    if (fragment === "#approve" && list.querySelector("input:checked")) {
+      document.getElementById("approve-chosen").click();
+    } else if (row) {
+      location.assign(row.querySelector("a").href + fragment);
+    }
+  }
+  document.addEventListener("keydown", function (event) {
+    const list = document.querySelector("[data-keys]");
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
+    const isWriting = event.target.closest("input:not([type=checkbox]), textarea, select, dialog");
+    if (!list || !isPlain || isWriting) {
+      return;
+    }
+    const row = list.contains(document.activeElement) ? document.activeElement.closest("tbody tr") : null;
+    const acts = {
+      j: () => focusRow(list, 1),
+      k: () => focusRow(list, -1),
+      x: () => choose(row),
+      a: () => decide(list, row, "#approve"),
+      r: () => decide(list, row, "#id_offer-note"),
+      "?": () => document.getElementById("keys-help").showModal(),
+    };
+    if (acts[event.key]) {
+      event.preventDefault();
+      acts[event.key]();
+    }
+  });
+  document.addEventListener("DOMContentLoaded", function () {
+    document.querySelectorAll("[data-opens]").forEach(function (button) {
+      button.hidden = false;
+    });
+    const named = location.hash && document.getElementById(location.hash.slice(1));
+    if (named && named.matches("button, input, select, textarea")) {
+      named.focus();
+    }
+  });
+  document.addEventListener("click", function (event) {
+    const button = event.target.closest("[data-opens]");
+    if (button) {
+      document.getElementById(button.dataset.opens).showModal();
+    }
+  });
+
   // A filter that changes applies itself; without script there is a button.
   document.addEventListener("change", function (event) {
     const form = event.target.closest("form[data-auto]");

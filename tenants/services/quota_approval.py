@@ -1,6 +1,7 @@
 """From a decision to a grant: is there room, and from when does it count."""
 
-from datetime import date
+from collections.abc import Sequence
+from datetime import date, datetime
 
 from django.utils.translation import gettext as _
 
@@ -9,7 +10,7 @@ from portal.core.errors import Refused
 from tenants.models import QuotaGrant, QuotaRequest, QuotaRequestEvent, StarterRule
 from tenants.services.grants import derive_quota, lock_flavor, lock_flavors
 from tenants.services.quota_moves import Action, Step, move, numbers_of
-from tenants.snapshots import read_calendar
+from tenants.snapshots import read_calendar, read_calendars
 from tenants.states import IN_FORCE, RequestState
 from topology.models import ResourceFlavor
 
@@ -62,6 +63,25 @@ def check_room(request: QuotaRequest, grant: QuotaGrant, *, today: date) -> None
         )
 
 
+def check_room_of_all(grants: Sequence[QuotaGrant], *, wall: datetime) -> None:
+    """Raise OverCommitted where more is guaranteed than there is on a day of one of `grants`.
+
+    They count already: the caller has approved them in this transaction.
+    """
+    calendars = read_calendars(list({grant.flavor_id: grant.flavor for grant in grants}.values()))
+    for grant in grants:
+        calendar = calendars[grant.flavor_id]
+        today = day_in(grant.flavor.cluster, wall=wall)
+        day = calendar.tightest(max(grant.starts_on, today), max(grant.ends_on, today))
+        short = -calendar.free_on(day)
+        if short > 0:
+            shown = {"short": short, "day": day.isoformat(), "flavor": grant.flavor.name}
+            raise OverCommitted(
+                _("Together they do not fit: on %(day)s %(short)d %(flavor)s are too few.") % shown,
+                numbers={"short": short},
+            )
+
+
 def start_grant(request: QuotaRequest, grant: QuotaGrant, step: Step) -> None:
     """Put an approved `grant` in force; the one that it replaces ends in the same instant.
 
@@ -84,6 +104,13 @@ def lock_flavors_of(request: QuotaRequest, grant: QuotaGrant) -> ResourceFlavor:
         return lock_flavor(grant.flavor_id)
     before = QuotaGrant.objects.get(request=request.replaces_id).flavor_id
     return lock_flavors(grant.flavor_id, before)[grant.flavor_id]
+
+
+def lock_flavors_of_all(requests: Sequence[QuotaRequest]) -> None:
+    """Hold every flavor that `requests`, and those that they replace, are of."""
+    replaced = QuotaGrant.objects.filter(request__in=[each.replaces_id for each in requests])
+    asked = {each.flavor_id for each in requests if each.flavor_id is not None}
+    lock_flavors(*asked, *replaced.values_list("flavor_id", flat=True))
 
 
 def _replaced(request: QuotaRequest) -> QuotaRequest | None:

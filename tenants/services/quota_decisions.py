@@ -1,18 +1,30 @@
 """What operators do with requests: ask, offer less, approve, reject, and take a grant back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from portal.core.errors import Conflict, Refused
+from portal.core.errors import Conflict, PortalError, Refused
 from tenants.access import require_operator
 from tenants.models import QuotaGrant, QuotaRequest, User
 from tenants.services.days import check_days
 from tenants.services.grants import derive_quota, lock_flavor
-from tenants.services.quota_approval import grant_now
-from tenants.services.quota_moves import Action, Step, lock_request, move, numbers_of
+from tenants.services.quota_approval import (
+    check_room_of_all,
+    grant_now,
+    lock_flavors_of_all,
+)
+from tenants.services.quota_moves import (
+    Action,
+    Step,
+    lock_request,
+    lock_requests,
+    move,
+    numbers_of,
+)
 from tenants.states import FOR_OPERATORS, RequestState
 from topology.models import ResourceFlavor
 
@@ -83,6 +95,43 @@ def approve_request(
 
 
 @transaction.atomic
+def approve_together(
+    chosen: Sequence[tuple[QuotaRequest, int]], *, by: User, at: datetime, note: str = ""
+) -> None:
+    """Grant all of `chosen` as asked, or none of them: together they must fit on every day.
+
+    chosen: requests, each with the version that was looked at. at: wall clock. Raises NotAllowed,
+    Refused where the kind of GPU is left to the operator, OverCommitted, Conflict.
+    """
+    require_operator(by)
+    requests = [request for request, _seen in chosen]
+    lock_requests(requests)  # all at once and in order: two who choose the same do not cross
+    lock_flavors_of_all(requests)
+    grants = []
+    for request, seen in sorted(chosen, key=lambda pair: pair[0].pk):
+        decider = Decider(by=by, at=at, seen=seen, note=note)
+        locked = _locked(request, decider)
+        grant = _grant_of(locked, _as_asked(locked))
+        # Each alone may fit where all do not; so the sum is looked at, once all of them count.
+        grant_now(locked, grant, _step(Action.APPROVE, decider), overcommit=True)
+        grants.append(grant)
+    check_room_of_all(grants, wall=at)
+
+
+def foresee_together(
+    chosen: Sequence[tuple[QuotaRequest, int]], *, by: User, at: datetime
+) -> PortalError | None:
+    """What `approve_together` would be refused for now; None where it would be done."""
+    try:
+        with transaction.atomic():
+            approve_together(chosen, by=by, at=at)
+            transaction.set_rollback(True)
+    except (Conflict, Refused) as refusal:
+        return refusal
+    return None
+
+
+@transaction.atomic
 def reject_request(request: QuotaRequest, decider: Decider) -> None:
     """Say no, and why. Raises NotAllowed, Refused without words, Conflict."""
     require_operator(decider.by)
@@ -115,6 +164,22 @@ def _locked(request: QuotaRequest, decider: Decider) -> QuotaRequest:
             % {"request": locked.public_id, "state": locked.get_state_display()}
         )
     return locked
+
+
+def _as_asked(request: QuotaRequest) -> Offer:
+    if request.flavor is None:
+        raise Refused(
+            _("%(request)s leaves the kind of GPU open: decide it on its own page.")
+            % {"request": request.public_id}
+        )
+    return Offer(
+        flavor=request.flavor,
+        gpus=request.gpus,
+        borrowing_gpus=request.borrowing_gpus,
+        gpu_hours=request.gpu_hours,
+        starts_on=request.starts_on,
+        ends_on=request.ends_on,
+    )
 
 
 def _grant_of(request: QuotaRequest, offer: Offer) -> QuotaGrant:

@@ -11,6 +11,7 @@ urlpatterns = [
     path("quota/requests/<int:number>/edit/", requests.edit_request, name="quota-request-edit"),
     path("cluster/calendar/", operators.calendar, name="calendar"),
     path("admin/approvals/", operators.approvals, name="approvals"),
+    path("admin/approvals/together/", operators.approve_chosen, name="approve-together"),
     path("tenants/<slug:slug>/", overview.tenant_page, name="tenant"),
     path("tenants/<slug:slug>/memberships/", memberships.memberships, name="memberships"),
     path(

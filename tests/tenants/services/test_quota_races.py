@@ -10,7 +10,13 @@ from portal.core.errors import Conflict, PortalError
 from tenants.models import Quota, QuotaRequest, QuotaRequestEvent
 from tenants.services.grant_clock import advance_grants
 from tenants.services.quota_approval import OverCommitted
-from tenants.services.quota_decisions import Decider, Offer, approve_request, reject_request
+from tenants.services.quota_decisions import (
+    Decider,
+    Offer,
+    approve_request,
+    approve_together,
+    reject_request,
+)
 from tenants.services.quota_requests import (
     QuotaWish,
     draft_request,
@@ -111,6 +117,44 @@ def test_two_requests_cannot_both_get_the_last_gpus(node, operators, round_):
 
     assert [type(error) for error in came_to if error is not None] == [OverCommitted]
     assert list(Quota.objects.values_list("nominal", flat=True)) == [8]
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_of_two_who_approve_the_same_together_one_does_all_of_it(node, operators, round_):
+    requests = [
+        QuotaRequestFactory(flavor=node.flavor, state=RequestState.SUBMITTED, gpus=4)
+        for _each in range(2)
+    ]
+    chosen = [(request, request.version) for request in requests]
+
+    came_to = at_once(
+        lambda: approve_together(chosen, by=operators[0], at=NOW),
+        lambda: approve_together(chosen[::-1], by=operators[1], at=NOW),
+    )
+
+    assert [type(error) for error in came_to if error is not None] == [Conflict]
+    assert list(Quota.objects.values_list("nominal", flat=True)) == [4, 4]
+    approved = QuotaRequestEvent.objects.filter(action="approve")
+    assert len(set(approved.values_list("actor", flat=True))) == 1
+    assert approved.count() == 2
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_one_of_many_is_decided_alone_or_with_the_others_and_never_both(node, operators, round_):
+    requests = [
+        QuotaRequestFactory(flavor=node.flavor, state=RequestState.SUBMITTED, gpus=4)
+        for _each in range(2)
+    ]
+    chosen = [(request, request.version) for request in requests]
+
+    came_to = at_once(
+        lambda: approve_together(chosen, by=operators[0], at=NOW),
+        lambda: reject_request(requests[1], Decider(by=operators[1], at=NOW, note="no")),
+    )
+
+    states = sorted(QuotaRequest.objects.values_list("state", flat=True))
+    assert [isinstance(error, Conflict) for error in came_to if error is not None] == [True]
+    assert states in (["active", "active"], ["rejected", "submitted"])
 
 
 def test_a_request_is_withdrawn_or_approved_and_never_both(node, operators):
