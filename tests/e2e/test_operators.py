@@ -88,6 +88,7 @@ def test_keys_choose_two_requests_and_approve_them_together(as_root, live_server
     page.keyboard.press("?")
     page.locator("#keys-help[open]").wait_for()
     page.keyboard.press("Escape")
+    page.locator("#keys-help:not([open])").wait_for(state="attached")
     for key in ("j", "x", "j", "j", "x", "k", "k"):
         page.keyboard.press(key)
     assert page.evaluate("document.activeElement.textContent") == asked[0].public_id
