@@ -13,6 +13,8 @@ from tenants.services.grant_clock import advance_grants
 from tenants.services.mail import send_due_mail
 from tenants.services.notifications import forget_old
 from tenants.services.telling import tell_of_requests
+from tenants.services.webhooks import forget_old_notices, queue_due_webhooks
+from tenants.services.webhooks import tell_webhook as tell_one
 from topology.models import Cluster
 from topology.services.reach import gateway_to
 
@@ -38,6 +40,19 @@ def send_mail() -> None:
     """Mail what is due; asked for when something is, and by the beat."""
     send_due_mail(at=timezone.now())
     forget_old(at=timezone.now())
+
+
+@shared_task(name="tenants.send_webhooks", ignore_result=True)
+def send_webhooks() -> None:
+    """Have webhooks told what they are to be told; asked for when something is, and by the beat."""
+    queue_due_webhooks(at=timezone.now())
+    forget_old_notices(at=timezone.now())
+
+
+@shared_task(name="tenants.tell_webhook", ignore_result=True)
+def tell_webhook(*, webhook_id: int) -> None:
+    """Tell one webhook; of two at once one does."""
+    tell_one(webhook_id, at=timezone.now())
 
 
 @shared_task(name="tenants.keep_tenancy", ignore_result=True)

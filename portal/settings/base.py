@@ -19,6 +19,7 @@ env = environ.Env(
     MUSTER_SIMCLUSTER_TOKEN=(str, ""),
     MUSTER_BIND_TIMEOUT_SECONDS=(int, 30),
     MUSTER_MAIL_URL=(str, "dummymail://"),
+    MUSTER_WEBHOOK_INTERNAL_HOSTS=(list, []),
     MUSTER_MAIL_FROM=(str, "Muster <muster@localhost>"),
     MUSTER_LOG_LEVEL=(str, "INFO"),
     KUBERNETES_SERVICE_HOST=(str, ""),  # stands in every pod
@@ -43,6 +44,8 @@ _mail = env.email_url("MUSTER_MAIL_URL")
 globals().update(_mail)
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env("MUSTER_MAIL_FROM")
+# Hosts that webhooks may lead to although they are in a private network, or speak no TLS.
+WEBHOOK_INTERNAL_HOSTS = [host.lower() for host in env("MUSTER_WEBHOOK_INTERNAL_HOSTS")]
 SENDS_MAIL = not _mail["EMAIL_BACKEND"].endswith("dummy.EmailBackend")
 
 INSTALLED_APPS = [
@@ -227,6 +230,7 @@ CELERY_BEAT_SCHEDULE = {
     "requests-told": {"task": "tenants.tell_people", "schedule": 10.0},
     "jobs-told": {"task": "scheduling.tell_people", "schedule": 5.0},
     "mail": {"task": "tenants.send_mail", "schedule": 60.0},
+    "webhooks": {"task": "tenants.send_webhooks", "schedule": 30.0},
 }
 
 LOGGING = {

@@ -123,6 +123,7 @@ _PARENTS = {
     "block-new": "maintenance",
     "block-edit": "maintenance",
     "tenant": "quota",
+    "tenant-webhooks": "quota",
     "budget": "quota",
     "memberships": "quota",
     "membership-remove": "quota",

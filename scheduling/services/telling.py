@@ -47,6 +47,7 @@ def _notices(event: JobEvent) -> Iterator[Notice]:
         key=f"job-event:{event.pk}",
         link=reverse("job", args=[job.public_id]),
         happened_at=event.at,
+        tenant_id=job.tenant_id,
         facts={
             "job": job.name,
             "state": event.to_state,

@@ -21,6 +21,7 @@ from tenants.models.tenancy import Tenancy
 from tenants.models.tenant import Tenant
 from tenants.models.token import ApiToken, SignInLink
 from tenants.models.user import User
+from tenants.models.webhook import Webhook, WebhookNotice
 
 __all__ = [
     "AdoptedNamespace",
@@ -45,4 +46,6 @@ __all__ = [
     "Tenancy",
     "Tenant",
     "User",
+    "Webhook",
+    "WebhookNotice",
 ]

@@ -17,6 +17,7 @@ class NotificationKind(models.TextChoices):
     REQUEST_DECIDED = "request_decided", _("a request of mine is answered")
     REQUEST_WAITING = "request_waiting", _("a request waits for an operator")
     QUOTA_ENDING = "quota_ending", _("quota of a tenant that I lead ends")
+    WEBHOOK_DEAD = "webhook_dead", _("a webhook of mine is given up")
 
 
 # Mailed unless somebody chose otherwise.
@@ -27,6 +28,7 @@ MAILED = frozenset(
         NotificationKind.REQUEST_DECIDED,
         NotificationKind.REQUEST_WAITING,
         NotificationKind.QUOTA_ENDING,
+        NotificationKind.WEBHOOK_DEAD,
     }
 )
 

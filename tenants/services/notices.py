@@ -6,7 +6,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from portal.core.templatetags.units import duration
-from tenants.models import Notification
+from tenants.models import Notification, WebhookNotice
 from tenants.models.notification import NotificationKind as Kind
 from tenants.models.quota_request import QuotaRequestEvent
 
@@ -18,6 +18,7 @@ _SAYS: dict[str, Promise] = {
     Kind.REQUEST_WAITING: _("%(request)s of %(tenant)s waits for your decision."),
     Kind.REQUEST_DECIDED: _("%(request)s of %(tenant)s: %(step)s."),
     Kind.QUOTA_ENDING: _("The quota of %(tenant)s by %(request)s: %(step)s."),
+    Kind.WEBHOOK_DEAD: _("The webhook %(webhook)s was given up: it did not answer."),
 }
 _SAYS_BY_STATE: dict[str, Promise] = {
     "timed_out": _("%(job)s was stopped: its longest run was over."),
@@ -27,6 +28,7 @@ _WHY: dict[str, Promise] = {
     Kind.REQUEST_DECIDED: _("You asked for this quota."),
     Kind.REQUEST_WAITING: _("You are an operator."),
     Kind.QUOTA_ENDING: _("You lead this tenant."),
+    Kind.WEBHOOK_DEAD: _("It is yours, or of a tenant that you lead."),
 }
 _WHY_OF_JOBS = _("You submitted this job.")
 _STEPS = dict(QuotaRequestEvent.Action.choices)
@@ -36,12 +38,12 @@ _STEPS = dict(QuotaRequestEvent.Action.choices)
 class Told:
     """A notification in words."""
 
-    row: Notification
+    row: Notification | WebhookNotice
     says: str
     why: str
 
 
-def told(row: Notification) -> Told:
+def told(row: Notification | WebhookNotice) -> Told:
     facts = dict(row.facts)
     if "waited_seconds" in facts:
         facts["waited"] = duration(facts["waited_seconds"])

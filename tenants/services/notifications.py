@@ -7,11 +7,19 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.db import transaction
-from django.db.models import Count, IntegerField, OuterRef, Subquery
+from django.db.models import Count, IntegerField, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from portal.core.queueing import send_on_commit
-from tenants.models import MailTimes, Notification, NotificationChoice, NotificationKind, User
+from tenants.models import (
+    MailTimes,
+    Notification,
+    NotificationChoice,
+    NotificationKind,
+    User,
+    Webhook,
+    WebhookNotice,
+)
 from tenants.models.notification import MAILED
 
 KEPT = timedelta(days=90)
@@ -22,7 +30,7 @@ class Notice:
     """One person and what they are to be told. key: of what happened.
 
     may_mail: whether it is worth a mail to those who want mail of its kind. happened_at: by the
-    clock of the thing.
+    clock of the thing. tenant_id: whose webhooks are told of it, too.
     """
 
     user: User
@@ -32,6 +40,7 @@ class Notice:
     happened_at: datetime
     facts: Mapping[str, Any] = field(default_factory=dict)
     may_mail: bool = True
+    tenant_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +71,39 @@ def notify(notices: Sequence[Notice], *, at: datetime) -> None:
     rows = [_row(notice, chosen, times, at) for notice in notices]
     Notification.objects.bulk_create([row for row in rows if row], ignore_conflicts=True)
     count_unread(users)
+    _tell_webhooks(notices)
     if any(row and row.mail_due_at == at for row in rows):
         send_on_commit("tenants.send_mail")
+
+
+def _tell_webhooks(notices: Sequence[Notice]) -> None:
+    """What is worth a mail goes to the webhooks of the person, and of the tenant, once each."""
+    worth = [notice for notice in notices if notice.may_mail]
+    of_people = Q(user__in={notice.user.pk for notice in worth}, user__is_active=True)
+    of_tenants = Q(tenant__in={notice.tenant_id for notice in worth} - {None})
+    hooks = Webhook.objects.filter(of_people | of_tenants, dead_at__isnull=True)
+    rows = [
+        WebhookNotice(
+            webhook=hook,
+            kind=notice.kind,
+            key=notice.key,
+            facts=dict(notice.facts),
+            link=notice.link,
+            happened_at=notice.happened_at,
+        )
+        for hook in hooks
+        for notice in worth
+        if notice.kind in hook.kinds and _concerns(notice, hook)
+    ]
+    if rows:
+        WebhookNotice.objects.bulk_create(rows, ignore_conflicts=True)
+        send_on_commit("tenants.send_webhooks")
+
+
+def _concerns(notice: Notice, hook: Webhook) -> bool:
+    if hook.tenant_id is None:
+        return hook.user_id == notice.user.pk
+    return hook.tenant_id == notice.tenant_id
 
 
 def _row(

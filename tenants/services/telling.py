@@ -38,6 +38,7 @@ def _notices(event: QuotaRequestEvent) -> Iterator[Notice]:
                 key=f"request-event:{event.pk}",
                 link=reverse("quota-request", args=[event.request_id]),
                 happened_at=event.at,
+                tenant_id=event.request.tenant_id,
                 facts={
                     "request": event.request.public_id,
                     "tenant": event.request.tenant.name,

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from tenants.web import announcements, inbox, password, sign_in, tokens, users
+from tenants.web import announcements, inbox, password, sign_in, tokens, users, webhooks
 
 urlpatterns = [
     path("sign-in/", sign_in.sign_in, name="sign-in"),
@@ -25,6 +25,14 @@ urlpatterns = [
     path("admin/users/of/<str:account>/link/", users.user_link, name="user-link"),
     path("admin/users/of/<str:account>/active/", users.user_active, name="user-active"),
     path("profile/password/", password.password, name="password"),
+    path("profile/webhooks/", webhooks.own_webhooks, name="webhooks"),
+    path("profile/webhooks/<int:webhook>/act/", webhooks.act_on_own, name="webhook-act"),
+    path("tenants/<slug:slug>/webhooks/", webhooks.tenant_webhooks, name="tenant-webhooks"),
+    path(
+        "tenants/<slug:slug>/webhooks/<int:hook>/act/",
+        webhooks.act_on_tenants,
+        name="tenant-webhook-act",
+    ),
     path("profile/tokens/", tokens.tokens, name="tokens"),
     path("profile/tokens/<slug:prefix>/revoke/", tokens.token_revoke, name="token-revoke"),
 ]

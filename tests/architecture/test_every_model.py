@@ -19,6 +19,8 @@ UNSCOPED = {
     "tenants.MailTimes": "read and written by its own user alone",
     "tenants.Notification": "shown to its own user alone, by `shown_to`",
     "tenants.NotificationChoice": "as MailTimes",
+    "tenants.Webhook": "listed through its own user, or its tenant for leads",
+    "tenants.WebhookNotice": "never listed; read by what sends it alone",
     "tenants.ApiToken": "listed through its own user alone",
     "tenants.SignInLink": "never listed; found by its digest alone",
     "tenants.StarterRule": "everybody may know what is approved at once",

@@ -24,6 +24,7 @@ from tests.factories import (
     SavedViewFactory,
     TenantFactory,
     UserFactory,
+    WebhookFactory,
 )
 
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
@@ -43,6 +44,8 @@ THEIRS = {
     "array_id",
     "notification",
     "view",
+    "webhook",
+    "hook",
 }
 # Parameters that name what everybody may know of, or nothing at all.
 EVERYBODYS = {
@@ -118,6 +121,8 @@ def theirs(db):
         "username": member.user.username,
         "view": SavedViewFactory(user=member.user).pk,
         "notification": NotificationFactory(user=member.user).pk,
+        "webhook": WebhookFactory(user=member.user).pk,
+        "hook": WebhookFactory(user=None, tenant=member.tenant).pk,
     }
 
 
@@ -209,7 +214,7 @@ def _lasting(answer):
     return {name: value for name, value in body.items() if name not in {"instance", "request_id"}}
 
 
-OF_ONE_PERSON = ("token", "inbox", "views")
+OF_ONE_PERSON = ("token", "inbox", "views", "profile/webhooks")
 
 
 @pytest.mark.parametrize(

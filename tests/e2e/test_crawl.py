@@ -78,6 +78,8 @@ def pages_of(scene):
         ("mei", "/tenants/nlp/memberships/omar/remove/"),
         ("omar", "/profile/tokens/"),
         ("omar", "/inbox/"),
+        ("omar", "/profile/webhooks/"),
+        ("mei", "/tenants/nlp/webhooks/"),
         ("newcomer", "/inbox/"),
         ("omar", "/search/?q=l"),
         ("omar", "/search/?q=nothing+of+the+kind"),

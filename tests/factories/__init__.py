@@ -43,6 +43,8 @@ from tests.factories.tenants import (
     TenancyFactory,
     TenantFactory,
     UserFactory,
+    WebhookFactory,
+    WebhookNoticeFactory,
 )
 from tests.factories.topology import (
     ClusterCheckFactory,
@@ -118,4 +120,6 @@ __all__ = [
     "TenancyFactory",
     "TenantFactory",
     "UserFactory",
+    "WebhookFactory",
+    "WebhookNoticeFactory",
 ]

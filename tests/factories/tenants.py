@@ -24,6 +24,8 @@ from tenants.models import (
     Tenancy,
     Tenant,
     User,
+    Webhook,
+    WebhookNotice,
 )
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -191,6 +193,34 @@ class MailTimesFactory(DjangoModelFactory):
         model = MailTimes
 
     user = factory.SubFactory(UserFactory)
+
+
+class WebhookFactory(DjangoModelFactory):
+    """A person's, of Slack, told of jobs that fail."""
+
+    class Meta:
+        model = Webhook
+
+    user = factory.SubFactory(UserFactory)
+    made_by = factory.LazyAttribute(lambda hook: hook.user or UserFactory())
+    name = factory.Sequence(lambda n: f"chat-{n}")
+    style = "slack"
+    url = "https://hook.example.org/services/x"
+    kinds = ["job_failed"]
+
+
+class WebhookNoticeFactory(DjangoModelFactory):
+    """Of a job that failed, to be sent."""
+
+    class Meta:
+        model = WebhookNotice
+
+    webhook = factory.SubFactory(WebhookFactory)
+    kind = "job_failed"
+    key = factory.Sequence(lambda n: f"job-event:{n}")
+    facts = {"job": "train", "state": "failed"}
+    link = "/jobs/"
+    happened_at = T0
 
 
 class AnnouncementFactory(DjangoModelFactory):

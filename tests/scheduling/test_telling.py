@@ -74,6 +74,6 @@ def test_telling_costs_the_same_for_any_number(job, count, django_assert_num_que
     for _number in range(count):
         JobEventFactory(job=job, to_state=JobState.SUCCEEDED, at=NOON)
 
-    # two savepoints; events, choices, times, the notifications, the unread, told
-    with django_assert_num_queries(10):
+    # two savepoints; events, choices, times, the notifications, the unread, webhooks, told
+    with django_assert_num_queries(11):
         tell_of_jobs(at=NOON)
