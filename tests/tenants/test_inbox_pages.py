@@ -98,6 +98,7 @@ def test_what_people_choose_is_kept(client, omar):
         "job_preempted": (False, False),
         "request_decided": (False, False),
         "quota_ending": (False, False),
+        "webhook_dead": (False, False),
     }
     assert (times.daily_at, times.quiet_from, times.quiet_until) == (None, 22, 7)
 
