@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.journeys.conftest import PATIENCE_SECONDS
 from tests.e2e.journeys.steps import (
     OPERATOR,
     actions_of,
@@ -48,7 +49,7 @@ def test_a2_what_does_not_fit_is_asked_about_and_answered_with_an_offer(stack, p
     assert actions_of(lead) == ["start", "accept", "counter", "answer", "ask", "submit", "create"]
 
 
-def test_a2_a_request_is_rejected_with_a_reason_that_its_lead_reads_in_the_inbox(person):
+def test_a2_a_request_is_rejected_with_a_reason_that_its_lead_reads_in_the_inbox(stack, person):
     lead = person("samuel-okafor")
     where = ask_for_quota(lead, gpus=64, model=MODEL)
     operator = person(OPERATOR)
@@ -63,8 +64,12 @@ def test_a2_a_request_is_rejected_with_a_reason_that_its_lead_reads_in_the_inbox
     number = where.rstrip("/").rpartition("/")[2]
     told = lead.locator("main").get_by_role("link", name=f"Q-{number}").first
     lead.locator("#inbox-link").click()
-    while not told.count():
+
+    def is_told():
         lead.reload()
+        return told.count() > 0
+
+    stack.wait_until(is_told, within=PATIENCE_SECONDS, what="the lead is told of the rejection")
     told.click()
     wait_for_request(lead, "rejected")
     expect(lead.locator("#events")).to_contain_text("There are not as many.")
