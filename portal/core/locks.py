@@ -58,17 +58,17 @@ def advisory_locks(space: LockSpace, keys: Iterable[int]) -> Iterator[frozenset[
                 )
 
 
-def is_held(space: LockSpace, key: int) -> bool:
-    """Whether somebody, in any session of this database, holds the lock on (space, key)."""
+def held_of(space: LockSpace, keys: Iterable[int]) -> set[int]:
+    """Those of `keys` whose lock somebody holds, in any session of this database. One query."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+            "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted"
             " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-            " AND classid = %s AND objid::bigint = %s AND objsubid = 2",
-            [space, _int4(key) % 2**32],
+            " AND classid = %s AND objsubid = 2",
+            [space],
         )
-        (held,) = cursor.fetchone()
-    return bool(held)
+        held = {key for (key,) in cursor}
+    return {key for key in keys if _int4(key) % 2**32 in held}
 
 
 def hold_name(name: str) -> None:

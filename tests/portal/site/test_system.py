@@ -7,7 +7,7 @@ from django.core import mail
 from django.test import Client
 from django.utils import timezone
 
-from portal.core.locks import LockSpace, advisory_lock, is_held
+from portal.core.locks import LockSpace, advisory_lock, held_of
 from portal.core.models import AuditEvent
 from scheduling.models import JobEvent
 from scheduling.reports.system import system_health
@@ -40,12 +40,12 @@ def health():
 
 
 def test_a_lock_is_held_while_its_session_holds_it():
-    before = is_held(LockSpace.WATCH, 7)
-    with advisory_lock(LockSpace.WATCH, 7):
-        during = is_held(LockSpace.WATCH, 7)
-        another = is_held(LockSpace.WATCH, 8)
+    keys = [7, 8, 2**31 + 7]
+    before = held_of(LockSpace.WATCH, keys)
+    with advisory_lock(LockSpace.WATCH, 7), advisory_lock(LockSpace.JOB, 8):
+        during = held_of(LockSpace.WATCH, keys)
 
-    assert (before, during, another, is_held(LockSpace.WATCH, 7)) == (False, True, False, False)
+    assert (before, during, held_of(LockSpace.WATCH, keys)) == (set(), {7}, set())
 
 
 def test_rows_that_contradict_others_are_counted():
@@ -77,6 +77,38 @@ def test_the_pace_is_that_of_the_newest_cycles():
 
     assert (pace.count, pace.median_seconds, pace.slowest_seconds) == (3, 0.2, 0.9)
     assert (pace.starts, pace.skipped) == (6, 3)
+
+
+def test_each_cluster_has_its_own_numbers():
+    now = timezone.now()
+    quick, slow, new = (ClusterFactory(slug=slug) for slug in ("a", "b", "c"))
+    CycleFactory(cluster=quick, seconds=0.1)
+    CycleFactory(cluster=slow, seconds=0.9)
+    JobFactory(cluster=quick, state=JobState.RUNNING)
+    PlacementFactory(job=JobFactory(cluster=slow, state=JobState.SUCCEEDED))
+    TenancyFactory(cluster=new, drift=["Namespace nlp: labels"])
+
+    told = system_health(wall=now)
+
+    assert [own.pace and own.pace.slowest_seconds for own in told] == [0.1, 0.9, None]
+    drifts = [(own.drift.without_gpus, own.drift.kept, own.drift.tenancies) for own in told]
+    assert drifts == [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
+
+
+def test_without_a_cluster_nothing_is_told():
+    assert system_health(wall=timezone.now()) == []
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_many_clusters_cost_as_few_queries_as_one(
+    operator, broker_at, count, django_assert_num_queries
+):
+    broker_at("redis://127.0.0.1:1/0")
+    for cluster in ClusterFactory.create_batch(count):
+        CycleFactory(cluster=cluster)
+
+    with django_assert_num_queries(13):
+        operator.get(PAGE)
 
 
 def test_the_page_says_what_is_wrong(operator, broker_at):
