@@ -20,17 +20,11 @@ _PATH = "/simcluster/clock"
 _TIMEOUT_SECONDS = 5.0
 
 
-class ClockUnreachable(Refused):
-    """The simulated cluster does not answer."""
-
-    code = "clock_unreachable"
-
-
 def set_speed(cluster: Cluster, speed: int, *, by: User) -> None:
     """Let the clock of `cluster` run so many times as fast as ours, or stand still.
 
     The watcher sees it within seconds, and says so on the row. Raises NotAllowed for all but
-    operators, Refused for a speed that is not on offer, ClockUnreachable.
+    operators, Refused for a speed that is not on offer, or where the cluster does not answer.
     """
     require_operator(by)
     if speed not in (STANDING, *SPEEDS):
@@ -52,11 +46,11 @@ def _tell(body: dict[str, Any]) -> None:
         line.request("PUT", _PATH, json.dumps(body), headers)
         status = line.getresponse().status
     except (OSError, http.client.HTTPException) as error:
-        raise ClockUnreachable(_unreachable()) from error
+        raise Refused(_unreachable()) from error
     finally:
         line.close()
     if status != http.client.OK:
-        raise ClockUnreachable(_unreachable())
+        raise Refused(_unreachable())
 
 
 def _unreachable() -> str:
