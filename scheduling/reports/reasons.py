@@ -4,6 +4,7 @@ Other tenants' jobs appear as "an earlier job" and never by id: who waits in fro
 counted, not named.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from string import Formatter
@@ -16,6 +17,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from scheduling.engine.plan import Reason, Unit, unit_of
 from scheduling.models import Job, Level
+from scheduling.snapshots.caps import OWN_CAP
 from scheduling.states import JobState
 
 _NAMES_A_JOB = frozenset({"job", "victims", "waits_for"})
@@ -115,6 +117,22 @@ SENTENCES: dict[Reason, tuple[Promise, ...]] = {
     ),
 }
 
+# The same for the limit of one person, which is none of the engine's reasons.
+_OF_OWN_CAP = (
+    gettext_lazy(
+        "It asks for {asked} GPUs; its owner may hold {limit} at once. Cancel it and ask for less,"
+        " or ask a lead for a higher limit."
+    ),
+    gettext_lazy(
+        "It waits for its owner's own jobs: they hold {held} of at most {at_most} GPUs at once,"
+        " and those before it ask for {ahead}; it asks for {asked}."
+    ),
+    gettext_lazy(
+        "It waits for its owner's own jobs: they hold {held} of at most {at_most} GPUs at once;"
+        " it asks for {asked}."
+    ),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -130,14 +148,20 @@ def reason_text(job: Job) -> str:
         return ""
     if not job.reason:
         return _("It has not been looked at yet; the next cycle will.")
+    if job.reason == OWN_CAP:
+        return _fullest(_OF_OWN_CAP, {key: str(value) for key, value in job.reason_numbers.items()})
     reason = Reason(job.reason)
     numbers = _spoken(job, reason)
     if reason == Reason.NOT_BEFORE and _is_to_be_tried_again(job):
         return _tried_again(job, numbers)
-    for sentence in SENTENCES[reason]:
+    return _fullest(SENTENCES[reason], numbers)
+
+
+def _fullest(sentences: Sequence[Promise], numbers: dict[str, str]) -> str:
+    for sentence in sentences:
         if numbers.keys() >= _holes(str(sentence)):
             return str(sentence).format_map(numbers)
-    raise AssertionError(f"the last sentence of {reason} needs a number")
+    raise AssertionError(f"the last sentence needs a number that is none of {sorted(numbers)}")
 
 
 def _is_to_be_tried_again(job: Job) -> bool:

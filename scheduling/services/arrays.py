@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from portal.core import audit
 from portal.core.errors import Conflict, Refused
 from scheduling.models import JobArray, JobEvent
+from scheduling.services.caps import check_caps
 from scheduling.services.checks import LONGEST_NAME, check_request
 from scheduling.services.lifecycle import cancel_all
 from scheduling.services.requests import ArrayRequest, JobRequest
@@ -39,6 +40,7 @@ def submit_array(request: ArrayRequest, *, tenant: Tenant, by: User, at: datetim
     tasks = list(_tasks(request))
     check_request(job, tenant, at=at)
     check_request(tasks[-1], tenant, at=at)  # the longest name of all
+    check_caps(job, tenant, by)
     (public_id,) = next_public_ids(1, "a")
     array = JobArray.objects.create(
         public_id=public_id,

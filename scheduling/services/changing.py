@@ -12,6 +12,7 @@ from portal.core import audit
 from portal.core.errors import Conflict, Refused
 from scheduling.engine.explain import ChangeKind
 from scheduling.models import Job, JobFlavor, JobGroup, Level
+from scheduling.services.caps import check_hours
 from scheduling.services.checks import LONGEST_WALLTIME
 from scheduling.services.trying_again import AFRESH
 from scheduling.states import JobState
@@ -100,6 +101,7 @@ def _walltime(job: Job, value: str) -> int | None:
     most = LONGEST_WALLTIME if present is None else present - 1
     if not SHORTEST_SECONDS <= seconds <= most:
         raise _not_less()
+    check_hours(job, seconds, field="value")
     Job.objects.filter(pk=job.pk).update(walltime_seconds=seconds)
     return present
 

@@ -18,6 +18,7 @@ from scheduling.engine.policy import Policy
 from scheduling.engine.snapshot import Snapshot
 from scheduling.models import Job
 from scheduling.services.advice import newest_cycle
+from scheduling.services.caps import check_hours
 from scheduling.services.checks import LONGEST_WALLTIME
 from scheduling.services.delays import Delay, delay_by
 from scheduling.services.policies import policy_in_force
@@ -72,6 +73,7 @@ def _check(job: Job, seconds: int) -> None:
             % {"now": job.walltime_seconds, "most": LONGEST_WALLTIME},
             limit=LONGEST_WALLTIME,
         )
+    check_hours(job, seconds, field="walltime_seconds")
 
 
 def _refused(message: str, **numbers: int) -> Refused:

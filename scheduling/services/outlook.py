@@ -32,6 +32,7 @@ from scheduling.simulation.forecast import (
     odds,
     without_stops,
 )
+from scheduling.snapshots.caps import OWN_CAP
 from scheduling.states import FINAL, JobState
 from topology.models import Cluster
 
@@ -46,6 +47,7 @@ MINUTE = 60
 # Reasons that more room would not end; where one of them stands, time alone does not help.
 KEPT_BACK = frozenset(
     {
+        OWN_CAP,
         Reason.ON_HOLD,
         Reason.DEPENDENCY_FAILED,
         Reason.WAITING_FOR_DEPENDENCY,

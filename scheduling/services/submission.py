@@ -10,6 +10,7 @@ from portal.core import audit
 from portal.core.errors import Conflict
 from portal.core.locks import hold_name
 from scheduling.models import Job, JobArray, JobDependency, JobEvent, JobFlavor, JobGroup
+from scheduling.services.caps import check_caps
 from scheduling.services.checks import check_external_id, check_request
 from scheduling.services.requests import After, GroupRequest, JobRequest, Wishes
 from tenants.access import require_role
@@ -36,6 +37,7 @@ def submit_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -
     if known is not None:
         return known
     check_request(request, tenant, at=at)
+    check_caps(request, tenant, by)
     job = create_rows(request, tenant=tenant, by=by, at=at)
     JobEvent.objects.create(job=job, to_state=job.state, reason="submitted", actor=by, at=at)
     audit.record("submit_job", job, by=by, after={"name": job.name, "gpus": _gpus(request)})

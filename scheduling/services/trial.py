@@ -13,11 +13,13 @@ from scheduling.engine.plan import Start
 from scheduling.engine.snapshot import Snapshot
 from scheduling.models import Advice, Job
 from scheduling.services.advice import search
+from scheduling.services.caps import check_caps
 from scheduling.services.checks import check_request
 from scheduling.services.policies import policy_in_force
 from scheduling.services.requests import JobRequest
 from scheduling.services.submission import create_rows
 from scheduling.services.verdicts import readable
+from scheduling.snapshots.caps import OWN_CAP, cap_numbers
 from tenants.access import require_role
 from tenants.models import Role, Tenant, User
 
@@ -54,6 +56,7 @@ def try_job(request: JobRequest, *, tenant: Tenant, by: User, at: datetime) -> T
     require_role(by, tenant, Role.RESEARCHER)
     with transaction.atomic():
         check_request(request, tenant, at=at)
+        check_caps(request, tenant, by)
         job = create_rows(replace(request, external_id=""), tenant=tenant, by=by, at=at)
         trial = _judge(job, at=at)
         transaction.set_rollback(True)
@@ -69,6 +72,9 @@ def _judge(job: Job, *, at: datetime) -> Trial:
         return Trial(job=job, starts_on=_places(verdict, snapshot), borrows=verdict.borrowed)
     names = {each.id: each.name for each in (*snapshot.pending, *snapshot.running)}
     job.reason, job.reason_numbers = verdict.reason, readable(verdict, names)
+    caps = cap_numbers(snapshot)
+    if job.pk in caps:
+        job.reason, job.reason_numbers = OWN_CAP, caps[job.pk]
     found, is_complete = search(snapshot, policy, job.pk, until=began + BUDGET_SECONDS)
     advice = Advice(job=job, found=found, is_complete=is_complete)
     return Trial(job=job, advice=advice, is_ruled_out=verdict.reason in RULED_OUT)

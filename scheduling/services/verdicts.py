@@ -14,6 +14,7 @@ from scheduling.models import DeviceHold, Job, Reservation
 from scheduling.models.parts import as_gpus
 from scheduling.services.devices import Device, DeviceGone, devices_of
 from scheduling.services.lifecycle import move
+from scheduling.snapshots.caps import OWN_CAP, cap_numbers
 from scheduling.states import JobState
 
 _NO_DEVICE = DeviceHold()
@@ -30,16 +31,20 @@ def note_holds(holds: tuple[Hold, ...], snapshot: Snapshot, *, at: datetime) -> 
         ).values_list("pk", "reason", "reason_numbers")
     }
     names = {job.id: job.name for job in (*snapshot.pending, *snapshot.running)}
-    changed: dict[tuple[str, str], tuple[list[int], Hold, dict[str, Any]]] = {}
-    turns = _turns(holds)
+    reason: str
+    changed: dict[tuple[str, str], tuple[list[int], str, dict[str, Any]]] = {}
+    turns, caps = _turns(holds), cap_numbers(snapshot)
     for hold in holds:
-        numbers = readable(hold, names) | turns.get(hold.job, {})
-        if hold.job in known and known[hold.job] != (hold.reason, numbers):
-            key = (hold.reason, repr(numbers))
-            changed.setdefault(key, ([], hold, numbers))[0].append(hold.job)
-    for ids, hold, numbers in changed.values():
+        if hold.job in caps:
+            reason, numbers = OWN_CAP, caps[hold.job]
+        else:
+            reason, numbers = hold.reason, readable(hold, names) | turns.get(hold.job, {})
+        if hold.job in known and known[hold.job] != (reason, numbers):
+            key = (reason, repr(numbers))
+            changed.setdefault(key, ([], reason, numbers))[0].append(hold.job)
+    for ids, reason, numbers in changed.values():
         Job.objects.filter(pk__in=ids, state=JobState.QUEUED).update(
-            reason=hold.reason, reason_numbers=numbers, reason_at=at, version=F("version") + 1
+            reason=reason, reason_numbers=numbers, reason_at=at, version=F("version") + 1
         )
     _fail_dependants(holds, known, at=at)
     _keep_devices(holds, snapshot)

@@ -70,12 +70,17 @@ def pending(
     flavors: tuple[int, ...],
     after: tuple[Dependency, ...],
     positions: Positions,
+    *,
+    is_over: bool,
 ) -> PendingJob:
-    """A job that waits. rows: one for each group. flavors: those it accepts, best first."""
+    """A job that waits. rows: one for each group. flavors: those it accepts, best first.
+
+    is_over: its owner may hold no more GPUs at once.
+    """
     return PendingJob(
         **_spec(rows, positions),
         flavors=flavors,
-        held=rows[0].is_held,
+        held=rows[0].is_held or is_over,
         gates=tuple(rows[0].foreign_gates),
         not_before=_not_before(rows[0]),
         after=after,

@@ -33,7 +33,7 @@ class Rows:
             flavors={flavor.pk: index for index, flavor in enumerate(self.flavors)},
         )
         known.turn_to(self.positions)
-        known.waiting = read_waiting(cluster, self.positions, known.waiting)
+        known.waiting = read_waiting(cluster, self.positions, known.waiting, at)
         known.holding = read_holding(cluster, self.positions, known.holding, at)
         self.waiting = [kept.value for kept in known.waiting.values()]
         self.holders = [kept.value for kept in known.holding.values()]

@@ -9,6 +9,7 @@ from operator import itemgetter
 from scheduling.engine.jobs import Dependency, ParentState
 from scheduling.engine.snapshot import HeldDevices
 from scheduling.models import DeviceHold, Job, JobDependency, JobFlavor
+from scheduling.snapshots.caps import over_caps, read_own
 from scheduling.snapshots.columns import JOB_COLUMNS, job_rows
 from scheduling.snapshots.jobs import HeldDevice, Positions, pending, placed_member
 from scheduling.snapshots.known import Kept, fingerprints, of_jobs, unknown
@@ -18,21 +19,30 @@ from topology.models import Cluster
 
 
 def read_waiting(
-    cluster: Cluster, positions: Positions, known: Mapping[int, Kept]
+    cluster: Cluster, positions: Positions, known: Mapping[int, Kept], at: datetime
 ) -> dict[int, Kept]:
-    """The waiting jobs by key, in queue order. Five queries, and one for those not known."""
+    """The waiting jobs by key, in queue order. Six queries, and one for those not known."""
     waiting = Job.objects.filter(cluster=cluster).waiting()
     accepted, after, turns = _accepted(cluster, positions), _after(cluster), _turns(cluster)
+    own = read_own(Job.objects.filter(cluster=cluster), at)
+    over = over_caps(own, after, turns)
     specs = fingerprints(waiting, "pk", JOB_COLUMNS)
     in_order = waiting.in_queue_order().values_list("pk", flat=True)
     seen = {
-        job: (specs[job], accepted.get(job, ()), (*after.get(job, ()), *turns.get(job, ())))
+        job: (
+            specs[job],
+            accepted.get(job, ()),
+            (*after.get(job, ()), *turns.get(job, ())),
+            job in over,
+        )
         for job in in_order
     }
     new = unknown(seen, known)
     rows = job_rows(of_jobs(waiting, "pk", new))
     return {
-        job: Kept(of, pending(rows[job], *of[1:], positions)) if job in new else known[job]
+        job: Kept(of, pending(rows[job], *of[1:3], positions, is_over=of[3]))
+        if job in new
+        else known[job]
         for job, of in seen.items()
     }
 

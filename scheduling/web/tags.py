@@ -46,6 +46,7 @@ STEPS = {
     "kept back by a gate that is not ours": gettext_lazy(
         "somebody else kept its members back, with a gate"
     ),
+    "above what its owner may hold": gettext_lazy("its owner may hold fewer GPUs at once now"),
     "below its minimum": gettext_lazy("fewer members were left than it needs"),
     "preempted for another tenant's job": gettext_lazy("another tenant's job needed its place"),
 }

@@ -1,5 +1,7 @@
+from dataclasses import replace
 from typing import Any
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
@@ -12,8 +14,16 @@ from portal.core.api.fields import NamedField
 from portal.core.api.queries import StrictSerializer
 from tenants.access import require_role
 from tenants.api.serializers import RoleField
-from tenants.models import Membership, Role, Tenant, User
-from tenants.services.membership import add_member, remove_member, set_role
+from tenants.models import Membership, PriorityClass, Role, Tenant, User
+from tenants.services.membership import (
+    MOST,
+    Caps,
+    add_member,
+    caps_of,
+    remove_member,
+    set_caps,
+    set_role,
+)
 
 
 class UserField(NamedField):
@@ -24,15 +34,18 @@ class UserField(NamedField):
 
 
 class MembershipSerializer(serializers.ModelSerializer[Membership]):
-    """A person in a tenant, with a role."""
+    """A person in a tenant, with a role, and what they may ask for at most; null is no limit."""
 
     user = serializers.CharField(source="user.username", read_only=True)
     name = serializers.CharField(source="user.get_full_name", read_only=True)
     role = RoleField(read_only=True)
+    highest_priority = serializers.SlugRelatedField[Any](
+        slug_field="name", read_only=True, allow_null=True
+    )
 
     class Meta:
         model = Membership
-        fields = ("user", "name", "role")
+        fields = ("user", "name", "role", "gpus_at_once", "job_hours", "highest_priority")
         read_only_fields = fields
 
 
@@ -41,8 +54,37 @@ class AddMemberSerializer(StrictSerializer):
     role = RoleField()
 
 
-class SetRoleSerializer(StrictSerializer):
-    role = RoleField()
+class HighestField(NamedField):
+    name_field = "name"
+
+    def rows(self) -> QuerySet[PriorityClass]:
+        return PriorityClass.objects.offered()
+
+
+class ChangeMemberSerializer(StrictSerializer):
+    """What is left out stays as it is."""
+
+    role = RoleField(required=False)
+    gpus_at_once = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MOST,
+        help_text="That all jobs of this person hold together, in each cluster.",
+    )
+    job_hours = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=MOST
+    )
+    highest_priority = HighestField(
+        required=False, allow_null=True, help_text="The name of a class."
+    )
+
+    def caps(self, present: Caps) -> Caps:
+        said = {name: self.validated_data[name] for name in _CAPS if name in self.validated_data}
+        return replace(present, **said)
+
+
+_CAPS = ("gpus_at_once", "job_hours", "highest_priority")
 
 
 class MembershipDoor(Listing, Reading):
@@ -57,7 +99,9 @@ class MembershipDoor(Listing, Reading):
     def get_queryset(self) -> QuerySet[Membership]:
         tenants = Tenant.objects.visible_to(self.request.user)
         tenant = get_object_or_404(tenants, slug=self.kwargs["slug"])
-        return Membership.objects.filter(tenant=tenant).select_related("user", "tenant")
+        return Membership.objects.filter(tenant=tenant).select_related(
+            "user", "tenant", "highest_priority"
+        )
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -75,12 +119,20 @@ class MembershipDoor(Listing, Reading):
         where = self.reverse_action("detail", args=[tenant.slug, user.username])
         return self.created(self.get_serializer(added).data, where)
 
-    @extend_schema(request=SetRoleSerializer, responses=MembershipSerializer)
+    @extend_schema(request=ChangeMemberSerializer, responses=MembershipSerializer)
+    @transaction.atomic
     def partial_update(self, request: Request, **kwargs: Any) -> Response:
-        """Give a member another role. For leads."""
-        form = SetRoleSerializer(data=request.data)
+        """Give a member another role, or say what they may ask for at most. For leads.
+
+        What runs above a limit runs on, and nothing new of that person starts meanwhile.
+        """
+        form = ChangeMemberSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        set_role(self.thing, _role(form.validated_data["role"]), by=request.user)
+        member = self.thing
+        require_role(request.user, member.tenant, Role.LEAD)
+        if "role" in form.validated_data:
+            set_role(member, _role(form.validated_data["role"]), by=request.user)
+        set_caps(member, form.caps(caps_of(member)), by=request.user)
         return self.one(self.get_object())
 
     def destroy(self, request: Request, **kwargs: Any) -> Response:

@@ -11,13 +11,18 @@ class Role(models.IntegerChoices):
 
 
 class Membership(models.Model):
-    """A person in a tenant, with a role."""
+    """A person in a tenant, with a role and caps; a cap of None is none."""
 
     user = models.ForeignKey("tenants.User", on_delete=models.CASCADE, related_name="memberships")
     tenant = models.ForeignKey(
         "tenants.Tenant", on_delete=models.CASCADE, related_name="memberships"
     )
     role = models.PositiveSmallIntegerField(choices=Role.choices, default=Role.RESEARCHER)
+    gpus_at_once = models.PositiveIntegerField(null=True, blank=True)  # in each cluster
+    job_hours = models.PositiveIntegerField(null=True, blank=True)  # the longest run of a job
+    highest_priority = models.ForeignKey(
+        "tenants.PriorityClass", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
 
     objects = TenantScopedQuerySet.as_manager()
 
@@ -26,6 +31,14 @@ class Membership(models.Model):
             models.UniqueConstraint(fields=["user", "tenant"], name="membership_once"),
             models.CheckConstraint(
                 condition=models.Q(role__in=Role.values), name="membership_role_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(gpus_at_once__isnull=True) | models.Q(gpus_at_once__gte=1),
+                name="membership_gpus_positive",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(job_hours__isnull=True) | models.Q(job_hours__gte=1),
+                name="membership_hours_positive",
             ),
         ]
 

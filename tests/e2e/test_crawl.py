@@ -75,6 +75,7 @@ def pages_of(scene):
         ("mei", "/tenants/nlp/"),
         ("mei", "/tenants/nlp/memberships/"),
         ("omar", "/tenants/nlp/memberships/"),
+        ("mei", "/tenants/nlp/memberships/omar/caps/"),
         ("mei", "/tenants/nlp/memberships/omar/remove/"),
         ("omar", "/profile/tokens/"),
         ("omar", "/inbox/"),

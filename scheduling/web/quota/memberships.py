@@ -79,13 +79,13 @@ def _add(form: AddForm, request: HttpRequest, tenant: Tenant) -> bool:
     return True
 
 
-def _membership(request: HttpRequest, slug: str, username: str) -> Membership:
+def visible_membership(request: HttpRequest, slug: str, username: str) -> Membership:
     tenant = visible_tenant(request, slug)
-    rows = tenant.memberships.select_related("user", "tenant")
+    rows = tenant.memberships.select_related("user", "tenant", "highest_priority")
     return get_object_or_404(rows, user__username=username.replace("\0", ""))
 
 
-@found(_membership, "POST")
+@found(visible_membership, "POST")
 def change_role(request: HttpRequest, membership: Membership) -> HttpResponse:
     said = request.POST.get("role", "")
     role = Role(next((role for role in Role if str(role.value) == said), membership.role))
@@ -99,7 +99,7 @@ def change_role(request: HttpRequest, membership: Membership) -> HttpResponse:
     return redirect("memberships", slug=membership.tenant.slug)
 
 
-@found(_membership, "GET", "HEAD", "POST")
+@found(visible_membership, "GET", "HEAD", "POST")
 def remove(request: HttpRequest, membership: Membership) -> HttpResponse:
     """Asks what becomes of the jobs of somebody who goes, then puts them out."""
     form = LeaveForm(

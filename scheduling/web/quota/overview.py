@@ -96,7 +96,7 @@ def _tenancies(tenant: Tenant, reader: User) -> list[Tenancy]:
 def people_of(tenant: Tenant) -> list[PersonRow]:
     """Members, highest role first; who holds the most GPUs first among equals."""
     uses = people_in_use(tenant)
-    memberships = tenant.memberships.select_related("user")
+    memberships = tenant.memberships.select_related("user", "highest_priority")
     rows = [PersonRow(member, uses.get(member.user_id, NOTHING)) for member in memberships]
     return sorted(
         rows, key=lambda row: (-row.membership.role, -row.use.gpus, row.membership.user.username)

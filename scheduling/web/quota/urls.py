@@ -1,6 +1,6 @@
 from django.urls import path
 
-from scheduling.web.quota import memberships, operators, overview, page, requests
+from scheduling.web.quota import caps, memberships, operators, overview, page, requests
 
 urlpatterns = [
     path("quota/", overview.quota, name="quota"),
@@ -19,6 +19,7 @@ urlpatterns = [
         memberships.change_role,
         name="membership-role",
     ),
+    path("tenants/<slug:slug>/memberships/<str:username>/caps/", caps.caps, name="membership-caps"),
     path(
         "tenants/<slug:slug>/memberships/<str:username>/remove/",
         memberships.remove,

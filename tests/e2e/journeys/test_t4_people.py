@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.thread, pytest.mark.browser]
 def test_t4_somebody_is_let_in_works_and_leaves_with_their_jobs(stack, person):
     lead, guest = person("elena-rossi"), person("aisha-bello")
     lead.goto(f"{stack.options.address}/tenants/vision/")
-    lead.get_by_role("link", name="roles, let in, remove").click()
+    lead.get_by_role("link", name="roles, limits, let in, remove").click()
     lead.locator("#id_username").fill("nobody-of-that-name")
     lead.locator("#add-member").click()
     expect(lead.locator("#form-errors")).to_be_visible()

@@ -4,9 +4,10 @@ import pytest
 from rest_framework.test import APIClient
 
 from tenants.models import Role
-from tests.factories import MembershipFactory, UserFactory
+from tests.factories import MembershipFactory, PriorityClassFactory, UserFactory
 
 PEOPLE = "/api/v1/tenants/vision/memberships"
+UNLIMITED = {"gpus_at_once": None, "job_hours": None, "highest_priority": None}
 
 
 @pytest.fixture
@@ -30,8 +31,8 @@ def test_people_are_listed_with_their_roles(api, lead):
     MembershipFactory(user__username="stranger")
 
     assert api.get(PEOPLE).json()["items"] == [
-        {"user": "mei", "name": "", "role": "lead"},
-        {"user": "bob", "name": "Bob", "role": "researcher"},
+        {"user": "mei", "name": "", "role": "lead"} | UNLIMITED,
+        {"user": "bob", "name": "Bob", "role": "researcher"} | UNLIMITED,
     ]
 
 
@@ -43,7 +44,7 @@ def test_a_lead_lets_in_changes_and_puts_out(api, lead):
     gone = api.delete(added["Location"])
 
     assert (added.status_code, added.json()["role"]) == (201, "viewer")
-    assert changed.json() == {"user": "bob", "name": "", "role": "researcher"}
+    assert changed.json() == {"user": "bob", "name": "", "role": "researcher"} | UNLIMITED
     assert gone.status_code == 204
     assert roles(lead) == {"mei": Role.LEAD}
 
@@ -79,3 +80,37 @@ def test_below_lead_nobody_is_changed(lead):
         assert asked.status_code == 403
     assert client.delete(f"{PEOPLE}/mei").status_code == 403
     assert client.patch(f"{PEOPLE}/bob", {"role": "lead"}, format="json").status_code == 403
+
+
+def test_a_lead_says_what_somebody_may_ask_for_at_most(api, lead):
+    MembershipFactory(tenant=lead.tenant, user__username="bob")
+    PriorityClassFactory(name="normal")
+    asked = {"gpus_at_once": 8, "job_hours": 24, "highest_priority": "normal"}
+
+    changed = api.patch(f"{PEOPLE}/bob", asked, format="json")
+    lifted = api.patch(f"{PEOPLE}/bob", {"job_hours": None}, format="json")
+
+    assert (changed.status_code, changed.json()) == (
+        200,
+        {"user": "bob", "name": "", "role": "researcher"} | asked,
+    )
+    assert lifted.json()["job_hours"] is None
+    assert lifted.json()["gpus_at_once"] == 8
+
+
+@pytest.mark.parametrize(
+    "sent", [{"gpus_at_once": 0}, {"job_hours": "many"}, {"highest_priority": "none-such"}]
+)
+def test_what_is_no_limit_is_refused(api, lead, sent):
+    assert api.patch(f"{PEOPLE}/mei", sent, format="json").status_code == 400
+
+
+def test_nobody_lifts_their_own_limit(lead):
+    bob = MembershipFactory(tenant=lead.tenant, user__username="bob", gpus_at_once=2)
+    client = APIClient()
+    client.force_login(bob.user)
+
+    answer = client.patch(f"{PEOPLE}/bob", {"gpus_at_once": None}, format="json")
+
+    bob.refresh_from_db()
+    assert (answer.status_code, bob.gpus_at_once) == (403, 2)

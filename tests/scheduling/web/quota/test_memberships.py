@@ -6,6 +6,7 @@ from scheduling.models import Job
 from scheduling.states import FINAL, HOLDING
 from tenants.models import Membership, Role
 from tests.scheduling.web.quota.test_requests import text_of
+from tests.scheduling.web.test_new_job import filled_in
 
 PEOPLE = "/tenants/nlp/memberships/"
 
@@ -100,6 +101,7 @@ def test_without_an_answer_nobody_is_put_out(as_person, scene):
     [
         ("", {"username": "newcomer", "role": 1}),
         ("mei/role/", {"role": 1}),
+        ("mei/caps/", {"gpus_at_once": 1}),
         ("mei/remove/", {"jobs": "keep"}),
     ],
 )
@@ -109,3 +111,64 @@ def test_below_lead_people_are_seen_and_not_changed(as_person, scene, path, sent
     assert client.get(PEOPLE).status_code == 200
     assert client.post(PEOPLE + path, sent).status_code == 403
     assert roles(scene) == {"mei": 3, "omar": 2}
+
+
+CAPS = {"gpus_at_once": "", "job_hours": "", "highest_priority": ""}
+
+
+def caps(scene):
+    return scene.language.memberships.values_list("gpus_at_once", "job_hours").get(user=scene.omar)
+
+
+def test_a_lead_says_what_somebody_may_ask_for_at_most(as_person, scene):
+    client = as_person("mei")
+
+    answer = client.post(
+        PEOPLE + "omar/caps/", CAPS | {"gpus_at_once": 500, "job_hours": 24}, follow=True
+    )
+
+    assert caps(scene) == (500, 24)
+    assert "Limits of Omar Haddad are set." in text_of(answer)
+    for page in (PEOPLE, "/tenants/nlp/"):
+        assert "500 GPUs 24 h a job" in text_of(client.get(page))
+
+
+@pytest.mark.parametrize(("over", "stopped"), [("leave", 0), ("stop", 1)])
+def test_what_becomes_of_jobs_above_a_lower_cap_is_asked(as_person, scene, over, stopped):
+    client, lower = as_person("mei"), CAPS | {"gpus_at_once": 1}
+    before = Job.objects.filter(state="stopping").count()
+
+    asked = client.post(PEOPLE + "omar/caps/", lower)
+    unchanged = caps(scene)
+    client.post(PEOPLE + "omar/caps/", lower | {"asked": "1", "over": over})
+
+    assert "1 running job of Omar Haddad is above the new limit." in text_of(asked)
+    assert (unchanged, caps(scene)) == ((None, None), (1, None))
+    assert Job.objects.filter(state="stopping").count() - before == stopped
+
+
+def test_an_answer_to_another_number_is_no_answer(as_person, scene):
+    sent = CAPS | {"gpus_at_once": 1, "asked": "40", "over": "stop"}
+
+    answer = as_person("mei").post(PEOPLE + "omar/caps/", sent)
+
+    assert "What becomes of it?" in text_of(answer)
+    assert caps(scene) == (None, None)
+
+
+@pytest.mark.parametrize("sent", [{"gpus_at_once": 0}, {"job_hours": "x"}])
+def test_what_is_no_limit_is_said(as_person, scene, sent):
+    answer = as_person("mei").post(PEOPLE + "omar/caps/", CAPS | sent)
+
+    assert answer.status_code == 422
+    assert caps(scene) == (None, None)
+
+
+def test_the_form_of_a_new_job_says_what_its_owner_may_ask_for(as_person, scene):
+    scene.language.memberships.filter(user=scene.omar).update(job_hours=1)
+    sent = filled_in(scene) | {"tenant": "nlp", "max_hours": "1.5", "try": "1"}
+
+    answer = as_person("omar").post("/jobs/new/", sent)
+
+    assert answer.status_code == 422
+    assert "In nlp a job of yours may run for 1 h at most" in text_of(answer)
