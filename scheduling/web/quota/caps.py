@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from portal.core.errors import Refused
 from portal.core.web import blame, found
@@ -20,7 +20,9 @@ from tenants.models import Membership, PriorityClass, Role
 from tenants.services.membership import MOST, Caps
 
 OVER_LABELS = {
-    Over.LEAVE: gettext_lazy("Leave them: they run to their end; others wait until there is room below the limit"),
+    Over.LEAVE: gettext_lazy(
+        "Leave them: they run to their end; others wait until there is room below the limit"
+    ),
     Over.STOP: gettext_lazy(
         "Stop them: they go back to the queue, and start again from what they saved"
     ),
@@ -110,7 +112,6 @@ def _change(form: CapsForm, request: HttpRequest, membership: Membership) -> boo
         return False
     said = _("Limits of %(user)s are set.") % {"user": membership.user}
     if stopped:
-        jobs = ngettext("%(jobs)d job stopped.", "%(jobs)d jobs stopped.", stopped)
-        said += " " + jobs % {"jobs": stopped}
+        said += " " + _("Stopped for it: %(jobs)d.") % {"jobs": stopped}
     messages.success(request, said)
     return True
