@@ -10,6 +10,7 @@ from portal.core.locks import LockSpace, advisory_lock
 from tenants.models import AdoptedNamespace, Tenant
 from tenants.services import adoption, tenancy
 from tenants.services.grant_clock import advance_grants
+from tenants.services.invitation_mail import mail_invitations
 from tenants.services.mail import send_due_mail
 from tenants.services.notifications import forget_old
 from tenants.services.telling import tell_of_requests
@@ -53,6 +54,12 @@ def send_webhooks() -> None:
 def tell_webhook(*, webhook_id: int) -> None:
     """Tell one webhook; of two at once one does."""
     tell_one(webhook_id, at=timezone.now())
+
+
+@shared_task(name="tenants.mail_invitations", ignore_result=True)
+def mail_invitations_now() -> None:
+    """Mail what was invited; asked for when somebody is, and by the beat."""
+    mail_invitations(at=timezone.now())
 
 
 @shared_task(name="tenants.keep_tenancy", ignore_result=True)

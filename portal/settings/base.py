@@ -231,6 +231,7 @@ CELERY_BEAT_SCHEDULE = {
     "jobs-told": {"task": "scheduling.tell_people", "schedule": 5.0},
     "mail": {"task": "tenants.send_mail", "schedule": 60.0},
     "webhooks": {"task": "tenants.send_webhooks", "schedule": 30.0},
+    "invitations": {"task": "tenants.mail_invitations", "schedule": 60.0},
 }
 
 LOGGING = {

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from django.db import transaction
@@ -61,10 +61,9 @@ class HighestField(NamedField):
         return PriorityClass.objects.offered()
 
 
-class ChangeMemberSerializer(StrictSerializer):
-    """What is left out stays as it is."""
+class CapsSerializer(StrictSerializer):
+    """What somebody may ask for at most; null is no limit."""
 
-    role = RoleField(required=False)
     gpus_at_once = serializers.IntegerField(
         required=False,
         allow_null=True,
@@ -80,11 +79,15 @@ class ChangeMemberSerializer(StrictSerializer):
     )
 
     def caps(self, present: Caps) -> Caps:
-        said = {name: self.validated_data[name] for name in _CAPS if name in self.validated_data}
-        return replace(present, **said)
+        """`present`, but for what was said."""
+        names = [field.name for field in fields(Caps) if field.name in self.validated_data]
+        return replace(present, **{name: self.validated_data[name] for name in names})
 
 
-_CAPS = ("gpus_at_once", "job_hours", "highest_priority")
+class ChangeMemberSerializer(CapsSerializer):
+    """What is left out stays as it is."""
+
+    role = RoleField(required=False)
 
 
 class MembershipDoor(Listing, Reading):
@@ -114,7 +117,7 @@ class MembershipDoor(Listing, Reading):
         require_role(request.user, tenant, Role.LEAD)  # before it is told who has an account
         form = AddMemberSerializer(data=request.data, context=self.get_serializer_context())
         form.is_valid(raise_exception=True)
-        user, role = form.validated_data["user"], _role(form.validated_data["role"])
+        user, role = form.validated_data["user"], role_called(form.validated_data["role"])
         added = add_member(tenant, user, role=role, by=request.user)
         where = self.reverse_action("detail", args=[tenant.slug, user.username])
         return self.created(self.get_serializer(added).data, where)
@@ -131,7 +134,7 @@ class MembershipDoor(Listing, Reading):
         member = self.thing
         require_role(request.user, member.tenant, Role.LEAD)
         if "role" in form.validated_data:
-            set_role(member, _role(form.validated_data["role"]), by=request.user)
+            set_role(member, role_called(form.validated_data["role"]), by=request.user)
         set_caps(member, form.caps(caps_of(member)), by=request.user)
         return self.one(self.get_object())
 
@@ -141,5 +144,6 @@ class MembershipDoor(Listing, Reading):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-def _role(name: str) -> Role:
+def role_called(name: str) -> Role:
+    """The role that a RoleField names."""
     return Role[name.upper()]

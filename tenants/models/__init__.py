@@ -2,6 +2,7 @@ from tenants.models.adoption import AdoptedNamespace
 from tenants.models.announcement import Announcement, AnnouncementLevel
 from tenants.models.budget import Budget
 from tenants.models.cohort import Cohort
+from tenants.models.invitation import Invitation
 from tenants.models.membership import Membership, Role
 from tenants.models.notification import (
     MailTimes,
@@ -30,6 +31,7 @@ __all__ = [
     "ApiToken",
     "Budget",
     "Cohort",
+    "Invitation",
     "MailTimes",
     "Membership",
     "Notification",

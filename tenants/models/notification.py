@@ -18,6 +18,7 @@ class NotificationKind(models.TextChoices):
     REQUEST_WAITING = "request_waiting", _("a request waits for an operator")
     QUOTA_ENDING = "quota_ending", _("quota of a tenant that I lead ends")
     WEBHOOK_DEAD = "webhook_dead", _("a webhook of mine is given up")
+    INVITED = "invited", _("somebody invites me into a tenant")
 
 
 # Mailed unless somebody chose otherwise.

@@ -81,11 +81,7 @@ def set_caps(membership: Membership, caps: Caps, *, by: User) -> None:
     Raises NotAllowed below lead, Refused for what is no amount.
     """
     require_role(by, membership.tenant, Role.LEAD)
-    for field in ("gpus_at_once", "job_hours"):
-        amount = getattr(caps, field)
-        if amount is not None and not 1 <= amount <= MOST:
-            text = _("Give a whole number from 1 to %(most)d, or leave it out for no limit.")
-            raise Refused(text % {"most": MOST}, field=field)
+    check_caps(caps)
     row = Membership.objects.select_for_update(of=("self",)).get(pk=membership.pk)
     before = caps_of(row)
     row.gpus_at_once, row.job_hours = caps.gpus_at_once, caps.job_hours
@@ -99,6 +95,15 @@ def set_caps(membership: Membership, caps: Caps, *, by: User) -> None:
     clusters = Cluster.objects.filter(theirs).order_by("pk").distinct()
     for cluster_id in clusters.values_list("pk", flat=True):
         ask_for_cycle(cluster_id)
+
+
+def check_caps(caps: Caps) -> None:
+    """Refuse with Refused what is no amount."""
+    for field in ("gpus_at_once", "job_hours"):
+        amount = getattr(caps, field)
+        if amount is not None and not 1 <= amount <= MOST:
+            text = _("Give a whole number from 1 to %(most)d, or leave it out for no limit.")
+            raise Refused(text % {"most": MOST}, field=field)
 
 
 def _plain(caps: Caps) -> dict[str, Any]:

@@ -17,6 +17,7 @@ _SAYS: dict[str, Promise] = {
     Kind.JOB_PREEMPTED: _("%(job)s was stopped for another job, and waits again."),
     Kind.REQUEST_WAITING: _("%(request)s of %(tenant)s waits for your decision."),
     Kind.REQUEST_DECIDED: _("%(request)s of %(tenant)s: %(step)s."),
+    Kind.INVITED: _("%(who)s invites you into %(tenant)s."),
     Kind.QUOTA_ENDING: _("The quota of %(tenant)s by %(request)s: %(step)s."),
     Kind.WEBHOOK_DEAD: _("The webhook %(webhook)s was given up: it did not answer."),
 }
@@ -27,6 +28,7 @@ _SAYS_BY_STATE: dict[str, Promise] = {
 _WHY: dict[str, Promise] = {
     Kind.REQUEST_DECIDED: _("You asked for this quota."),
     Kind.REQUEST_WAITING: _("You are an operator."),
+    Kind.INVITED: _("Your mail address was invited."),
     Kind.QUOTA_ENDING: _("You lead this tenant."),
     Kind.WEBHOOK_DEAD: _("It is yours, or of a tenant that you lead."),
 }

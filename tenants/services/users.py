@@ -42,6 +42,16 @@ def create_user(wish: UserWish, *, by: User) -> User:
     Conflict for a name that is taken.
     """
     require_operator(by)
+    user = new_account(wish)
+    after = {"username": user.username} | _columns(wish)
+    audit.record("create_user", user, by=by, after=after)
+    return user
+
+
+def new_account(wish: UserWish) -> User:
+    """The row of an account without a password; who may make one, and its audit line, is the
+    caller's to see to. Raises Refused and Conflict as `create_user`.
+    """
     name = User.normalize_username(wish.username)  # as the form to sign in reads what is typed
     _check(UnicodeUsernameValidator(), name, field="username")
     _check_email(wish.email)
@@ -51,8 +61,6 @@ def create_user(wish: UserWish, *, by: User) -> User:
     user = User(username=name, **_columns(wish))
     user.set_unusable_password()
     user.save()
-    after = {"username": user.username} | _columns(wish)
-    audit.record("create_user", user, by=by, after=after)
     return user
 
 

@@ -19,6 +19,7 @@ PAGE_SIZE = 30
 LOOK_EVERY = 15.0  # seconds
 UNPROCESSABLE = 422
 OPERATORS = {NotificationKind.REQUEST_WAITING}
+FIXED = {NotificationKind.INVITED}  # the address is mailed, whoever has it: nothing to choose
 HOURS = [("", "–"), *((hour, f"{hour:02}:00") for hour in range(24))]
 
 
@@ -84,7 +85,8 @@ class TimesForm(forms.Form):
 @signed_in
 def choices(request: HttpRequest) -> HttpResponse:
     """How the reader is told of each kind of thing, and when mail may come."""
-    kinds = [kind for kind in NotificationKind if request.user.is_operator or kind not in OPERATORS]
+    left_out = FIXED if request.user.is_operator else FIXED | OPERATORS
+    kinds = [kind for kind in NotificationKind if kind not in left_out]
     times = MailTimes.objects.filter(user=request.user).first()
     form = TimesForm(request.POST or None, initial=vars(times) if times else None)
     if request.method == "POST" and form.is_valid():

@@ -1,11 +1,12 @@
 from django.urls import path
 
-from tenants.web import announcements, inbox, password, sign_in, tokens, users, webhooks
+from tenants.web import announcements, inbox, invitations, password, sign_in, tokens, users, webhooks
 
 urlpatterns = [
     path("sign-in/", sign_in.sign_in, name="sign-in"),
     path("sign-in/link/<str:secret>/", sign_in.sign_in_by_link, name="sign-in-link"),
     path("sign-out/", sign_in.sign_out, name="sign-out"),
+    path("invitation/<str:secret>/", invitations.invitation, name="invitation"),
     path("inbox/", inbox.inbox, name="inbox"),
     path("inbox/read/", inbox.read_all, name="inbox-read"),
     path("inbox/<int:notification>/", inbox.follow, name="notification"),

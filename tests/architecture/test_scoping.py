@@ -14,6 +14,7 @@ from django.utils.regex_helper import normalize
 from tests.factories import (
     ApiTokenFactory,
     FlavorFactory,
+    InvitationFactory,
     JobArrayFactory,
     JobFactory,
     MembershipFactory,
@@ -46,6 +47,7 @@ THEIRS = {
     "view",
     "webhook",
     "hook",
+    "invited",
 }
 # Parameters that name what everybody may know of, or nothing at all.
 EVERYBODYS = {
@@ -70,6 +72,7 @@ OPEN = {
     "metrics",
     "sign-in/",
     "sign-in/link/%(secret)s/",
+    "invitation/%(secret)s/",
     "sign-out/",
     "preferences/theme/",
     "preferences/language/",
@@ -120,6 +123,7 @@ def theirs(db):
         "array_id": JobArrayFactory(tenant=member.tenant, cluster=flavor.cluster).public_id,
         "username": member.user.username,
         "view": SavedViewFactory(user=member.user).pk,
+        "invited": InvitationFactory(tenant=member.tenant, invited_by=member.user).pk,
         "notification": NotificationFactory(user=member.user).pk,
         "webhook": WebhookFactory(user=member.user).pk,
         "hook": WebhookFactory(user=None, tenant=member.tenant).pk,
@@ -198,6 +202,7 @@ def test_what_is_anothers_answers_as_what_never_was(stranger, theirs, form):
         "request_id": "Q-1000000000",
         "array_id": "a-zzzzzz",
         "username": "nobody",
+        "invited": 10**9,
     }
 
     told, silent = (

@@ -9,6 +9,8 @@ from django.conf import settings
 from django.test import Client
 
 from scheduling.services.telling import tell_of_jobs
+from tenants.services.invitations import path_of
+from tests.factories import InvitationFactory
 from tests.scene import (
     LOG,
     add_announcements,
@@ -76,6 +78,9 @@ def pages_of(scene):
         ("mei", "/tenants/nlp/memberships/"),
         ("omar", "/tenants/nlp/memberships/"),
         ("mei", "/tenants/nlp/memberships/omar/caps/"),
+        ("mei", "/tenants/nlp/invitations/"),
+        ("newcomer", scene.invitation),
+        (None, scene.invitation),
         ("mei", "/tenants/nlp/memberships/omar/remove/"),
         ("omar", "/profile/tokens/"),
         ("omar", "/inbox/"),
@@ -153,6 +158,8 @@ def scene(live_server, monkeypatch):
     scene.rollout = add_rollout(scene)
     add_clusters(scene)
     scene.announcement = add_announcements(scene)
+    invited = InvitationFactory(tenant=scene.language, invited_by=scene.mei)
+    scene.invitation = path_of(invited)
     tell_of_jobs(at=scene.wall)
     return scene
 

@@ -9,6 +9,7 @@ from tenants.models import (
     ApiToken,
     Budget,
     Cohort,
+    Invitation,
     MailTimes,
     Membership,
     Notification,
@@ -112,6 +113,19 @@ class SignInLinkFactory(DjangoModelFactory):
     user = factory.SubFactory(UserFactory)
     digest = factory.Sequence(lambda n: f"{n:064x}")
     expires_at = T0 + timedelta(hours=1)
+
+
+class InvitationFactory(DjangoModelFactory):
+    """Open as long as the tests run."""
+
+    class Meta:
+        model = Invitation
+
+    tenant = factory.SubFactory(TenantFactory)
+    email = factory.Sequence(lambda n: f"invited-{n}@example.org")
+    invited_by = factory.SubFactory(UserFactory)
+    asked_at = T0
+    expires_at = T0 + timedelta(days=36500)
 
 
 class QuotaRequestFactory(DjangoModelFactory):

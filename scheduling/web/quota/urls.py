@@ -1,6 +1,6 @@
 from django.urls import path
 
-from scheduling.web.quota import caps, memberships, operators, overview, page, requests
+from scheduling.web.quota import caps, invitations, memberships, operators, overview, page, requests
 
 urlpatterns = [
     path("quota/", overview.quota, name="quota"),
@@ -13,6 +13,17 @@ urlpatterns = [
     path("admin/approvals/", operators.approvals, name="approvals"),
     path("admin/approvals/together/", operators.approve_chosen, name="approve-together"),
     path("tenants/<slug:slug>/", overview.tenant_page, name="tenant"),
+    path("tenants/<slug:slug>/invitations/", invitations.invitations, name="invitations"),
+    path(
+        "tenants/<slug:slug>/invitations/<int:invited>/resend/",
+        invitations.send_again,
+        name="invitation-resend",
+    ),
+    path(
+        "tenants/<slug:slug>/invitations/<int:invited>/withdraw/",
+        invitations.take_back,
+        name="invitation-withdraw",
+    ),
     path("tenants/<slug:slug>/memberships/", memberships.memberships, name="memberships"),
     path(
         "tenants/<slug:slug>/memberships/<str:username>/role/",
