@@ -1,5 +1,7 @@
 """People of a tenant: who is in with which role, letting people in, and putting them out."""
 
+from typing import Any
+
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -9,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from portal.core.errors import Conflict, Refused
-from portal.core.web import found
+from portal.core.web import blame, found
 from scheduling.models import Job
 from scheduling.services.leaving import Jobs, remove_with_jobs
 from scheduling.states import FINAL, HOLDING
@@ -23,6 +25,7 @@ JOBS_LABELS = {
     Jobs.KEEP: gettext_lazy("Leave them: they stay the tenant's, and run to their end"),
     Jobs.CANCEL_WAITING: gettext_lazy("Cancel what waits; what runs may end"),
     Jobs.CANCEL_ALL: gettext_lazy("Cancel all of them: what was not saved is lost"),
+    Jobs.HAND_OVER: gettext_lazy("Hand them over: they go on as another member's"),
 }
 
 
@@ -44,6 +47,18 @@ class LeaveForm(forms.Form):
         choices=JOBS_LABELS.items(),
         widget=forms.RadioSelect,
     )
+    heir = forms.ModelChoiceField(
+        label=gettext_lazy("Who gets them, if they are handed over"),
+        queryset=Membership.objects.none(),
+        required=False,
+        empty_label=gettext_lazy("choose somebody"),
+    )
+
+    def __init__(self, *args: Any, membership: Membership, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        others = membership.tenant.memberships.exclude(pk=membership.pk)
+        able = others.filter(role__gte=Role.RESEARCHER, user__is_active=True)
+        self.fields["heir"].queryset = able.select_related("user").order_by("user__username")
 
 
 @found(visible_tenant, "GET", "HEAD", "POST")
@@ -103,7 +118,9 @@ def change_role(request: HttpRequest, membership: Membership) -> HttpResponse:
 def remove(request: HttpRequest, membership: Membership) -> HttpResponse:
     """Asks what becomes of the jobs of somebody who goes, then puts them out."""
     form = LeaveForm(
-        request.POST if request.method == "POST" else None, initial={"jobs": Jobs.KEEP}
+        request.POST if request.method == "POST" else None,
+        initial={"jobs": Jobs.KEEP},
+        membership=membership,
     )
     if form.is_bound and form.is_valid() and _remove(form, request, membership):
         return redirect("memberships", slug=membership.tenant.slug)
@@ -121,15 +138,22 @@ def remove(request: HttpRequest, membership: Membership) -> HttpResponse:
 
 def _remove(form: LeaveForm, request: HttpRequest, membership: Membership) -> bool:
     try:
-        cancelled = remove_with_jobs(
-            membership, Jobs(form.cleaned_data["jobs"]), by=request.user, at=timezone.now()
+        touched = remove_with_jobs(
+            membership,
+            Jobs(form.cleaned_data["jobs"]),
+            by=request.user,
+            at=timezone.now(),
+            heir=form.cleaned_data["heir"],
         )
     except Refused as refusal:
-        form.add_error(None, str(refusal))
+        blame(form, refusal)
         return False
     said = _("%(user)s is out.") % {"user": membership.user}
-    if cancelled:
-        jobs = ngettext("%(jobs)d job cancelled.", "%(jobs)d jobs cancelled.", cancelled)
-        said += " " + jobs % {"jobs": cancelled}
+    if touched and form.cleaned_data["jobs"] == Jobs.HAND_OVER:
+        heir = form.cleaned_data["heir"].user
+        said += " " + _("Handed over to %(user)s: %(jobs)d.") % {"user": heir, "jobs": touched}
+    elif touched:
+        jobs = ngettext("%(jobs)d job cancelled.", "%(jobs)d jobs cancelled.", touched)
+        said += " " + jobs % {"jobs": touched}
     messages.success(request, said)
     return True

@@ -2,9 +2,11 @@
 
 import pytest
 
+from portal.core.models import AuditEvent
 from scheduling.models import Job
 from scheduling.states import FINAL, HOLDING
 from tenants.models import Membership, Role
+from tests.factories import MembershipFactory
 from tests.scheduling.web.quota.test_requests import text_of
 from tests.scheduling.web.test_new_job import filled_in
 
@@ -172,3 +174,35 @@ def test_the_form_of_a_new_job_says_what_its_owner_may_ask_for(as_person, scene)
 
     assert answer.status_code == 422
     assert "In nlp a job of yours may run for 1 h at most" in text_of(answer)
+
+
+def test_jobs_are_handed_over_to_another_member(as_person, scene):
+    heir = scene.language.memberships.get(user=scene.mei)
+    live = set(Job.objects.filter(owner=scene.omar).exclude(state__in=FINAL))
+    ended = set(Job.objects.filter(owner=scene.omar)) - live
+
+    answer = as_person("mei").post(
+        PEOPLE + "omar/remove/", {"jobs": "hand_over", "heir": heir.pk}, follow=True
+    )
+
+    assert "Handed over to Mei Lin: 5." in text_of(answer)
+    assert live <= set(Job.objects.filter(owner=scene.mei))
+    assert set(Job.objects.filter(owner=scene.omar)) == ended
+    lines = AuditEvent.objects.filter(action="hand_over_job")
+    assert {line.after["owner"] for line in lines} == {"mei"}
+    assert lines.count() == 5
+
+
+@pytest.mark.parametrize("heir", ["", "viewer", "stranger"])
+def test_nobody_who_may_run_no_jobs_is_handed_any(as_person, scene, heir):
+    others = {
+        "viewer": MembershipFactory(tenant=scene.language, role=Role.VIEWER),
+        "stranger": MembershipFactory(role=Role.LEAD),
+    }
+    sent = {"jobs": "hand_over", "heir": others[heir].pk if heir else ""}
+
+    answer = as_person("mei").post(PEOPLE + "omar/remove/", sent)
+
+    assert answer.status_code == 422
+    assert scene.language.memberships.filter(user=scene.omar).exists()
+    assert Job.objects.filter(owner=scene.omar).exclude(state__in=FINAL).count() == 5
