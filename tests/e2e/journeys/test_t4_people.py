@@ -1,4 +1,4 @@
-"""T4. A lead lets somebody in, gives them a role, and puts them out with what they run."""
+"""T4. A lead invites, lets somebody in, limits them, and puts them out with what they run."""
 
 import pytest
 from playwright.sync_api import expect
@@ -32,10 +32,22 @@ def test_t4_somebody_is_let_in_works_and_leaves_with_their_jobs(stack, person):
     submit_job(guest, "of a guest", tenant="vision", gpus=1, flavor="L40S", seconds=80_000)
     wait_for_job(guest, "running")
     own = guest.url
+    row.get_by_role("link", name="Limit").click()
+    lead.locator("#id_gpus_at_once").fill("1")
+    lead.locator("#set-caps").click()
+    expect(row).to_contain_text("1 GPU")
+    submit_job(guest, "one more", tenant="vision", gpus=1, flavor="L40S", seconds=80_000)
+    expect(guest.locator("main")).to_contain_text("It waits for its owner's own jobs")
+    lead.locator("#to-invitations").click()
+    lead.locator("#id_emails").fill("ada@example.org, nobody")
+    lead.locator("#invite").click()
+    expect(lead.locator("#told [data-outcome=invited]")).to_have_count(1)
+    expect(lead.locator("#told [data-outcome=no_address]")).to_have_count(1)
+    lead.goto(f"{stack.options.address}/tenants/vision/memberships/")
     guest.goto(stack.options.address)  # a page of a job asks again, and would find it gone
     lead.reload()
     row.get_by_role("link", name="Remove").click()
-    expect(lead.locator("#remove-say")).to_contain_text("1 jobs of Aisha Bello")
+    expect(lead.locator("#remove-say")).to_contain_text("1 jobs of Aisha Bello. Waiting: 1.")
     lead.locator("input[name=jobs][value=cancel_all]").check()
     lead.locator("#confirm-remove").click()
     expect(lead.locator("main")).to_contain_text("Aisha Bello is out.")
