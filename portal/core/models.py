@@ -16,6 +16,10 @@ class AuditEvent(models.Model):
     actor = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
     )
+    # Who did it in the actor's name; null: the actor themselves.
+    really = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
     channel = models.CharField(max_length=8, choices=Channel.choices, default=Channel.SYSTEM)
     action = models.CharField(max_length=64)  # verb_noun of the service: submit_job, cancel_job
     object_kind = models.CharField(max_length=32)

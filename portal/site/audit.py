@@ -89,7 +89,7 @@ def audit_page(request: HttpRequest) -> HttpResponse:
 
 
 def _matching(chosen: dict[str, str], before: str) -> QuerySet[AuditEvent]:
-    events = AuditEvent.objects.select_related("actor").order_by("-pk")
+    events = AuditEvent.objects.select_related("actor", "really").order_by("-pk")
     said = {_COLUMNS[name]: value for name, value in chosen.items() if value}
     if before.isdecimal() and len(before) < 19:  # noqa: PLR2004 - more digits are no key
         events = events.filter(pk__lt=int(before))

@@ -28,6 +28,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
     cluster = chosen_cluster(request)
     return frame | {
         "sections": sections_for(request),
+        "really": getattr(request, "really", None),
         "clusters": clusters_of(request),
         "cluster": cluster,
         "banners": partial(banners, request),  # for whole pages, which alone call it

@@ -12,6 +12,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from portal.core import audit
+from portal.core.acting import refuse_while_acting
 from portal.core.errors import NotAllowed, Refused
 from tenants.models import ApiToken, User
 
@@ -57,6 +58,7 @@ class NewToken:
 @transaction.atomic
 def create_token(request: TokenRequest, *, by: User, at: datetime) -> NewToken:
     """A token that acts for `by`. Raises Refused, NotAllowed. at: wall clock."""
+    refuse_while_acting()
     _check(request, at=at)
     prefix = "".join(secrets.choice(_PREFIX_LETTERS) for _letter in range(_PREFIX_LENGTH))
     secret = secrets.token_hex(20)

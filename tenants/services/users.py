@@ -13,6 +13,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from portal.core import audit
+from portal.core.acting import refuse_while_acting
 from portal.core.errors import Conflict, Refused
 from portal.core.locks import hold_name
 from tenants.access import require_operator
@@ -134,7 +135,11 @@ def reset_by_link(user: User, *, by: User, at: datetime, base_url: str) -> str:
 
 @transaction.atomic
 def choose_password(user: User, password: str) -> None:
-    """Give `user` the password that they chose. Raises Refused for one that is easily guessed."""
+    """Give `user` the password that they chose.
+
+    Raises Refused for one that is easily guessed, NotAllowed for who acts in their name.
+    """
+    refuse_while_acting()
     try:
         validate_password(password, user)
     except ValidationError as weak:

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from tenants.web import announcements, inbox, invitations, password, sign_in, tokens, users, webhooks
+from tenants.web import acting, announcements, inbox, invitations, password, sign_in, tokens, users, webhooks
 
 urlpatterns = [
     path("sign-in/", sign_in.sign_in, name="sign-in"),
@@ -25,6 +25,8 @@ urlpatterns = [
     path("admin/users/of/<str:account>/", users.user_page, name="user"),
     path("admin/users/of/<str:account>/link/", users.user_link, name="user-link"),
     path("admin/users/of/<str:account>/active/", users.user_active, name="user-active"),
+    path("admin/users/of/<str:account>/act/", acting.begin, name="acting-begin"),
+    path("acting/end/", acting.end, name="acting-end"),
     path("profile/password/", password.password, name="password"),
     path("profile/webhooks/", webhooks.own_webhooks, name="webhooks"),
     path("profile/webhooks/<int:webhook>/act/", webhooks.act_on_own, name="webhook-act"),

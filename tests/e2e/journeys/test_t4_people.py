@@ -32,17 +32,10 @@ def test_t4_somebody_is_let_in_works_and_leaves_with_their_jobs(stack, person):
     submit_job(guest, "of a guest", tenant="vision", gpus=1, flavor="L40S", seconds=80_000)
     wait_for_job(guest, "running")
     own = guest.url
-    row.get_by_role("link", name="Limit").click()
-    lead.locator("#id_gpus_at_once").fill("1")
-    lead.locator("#set-caps").click()
-    expect(row).to_contain_text("1 GPU")
+    _limit_to_one_gpu(lead, row)
     submit_job(guest, "one more", tenant="vision", gpus=1, flavor="L40S", seconds=80_000)
     expect(guest.locator("main")).to_contain_text("It waits for its owner's own jobs")
-    lead.locator("#to-invitations").click()
-    lead.locator("#id_emails").fill("ada@example.org, nobody")
-    lead.locator("#invite").click()
-    expect(lead.locator("#told [data-outcome=invited]")).to_have_count(1)
-    expect(lead.locator("#told [data-outcome=no_address]")).to_have_count(1)
+    _invite(lead)
     lead.goto(f"{stack.options.address}/tenants/vision/memberships/")
     guest.goto(stack.options.address)  # a page of a job asks again, and would find it gone
     lead.reload()
@@ -56,3 +49,19 @@ def test_t4_somebody_is_let_in_works_and_leaves_with_their_jobs(stack, person):
     wait_for_job(lead, "cancelled")
     guest.locator("nav.rail").get_by_role("link", name="Tenants").click()
     expect(guest.locator("main")).not_to_contain_text("Vision")
+
+
+def _limit_to_one_gpu(lead, row):
+    row.get_by_role("link", name="Limit").click()
+    lead.locator("#id_gpus_at_once").fill("1")
+    lead.locator("#set-caps").click()
+    expect(row).to_contain_text("1 GPU")
+
+
+def _invite(lead):
+    """One address and one that is none: each is told what became of it."""
+    lead.locator("#to-invitations").click()
+    lead.locator("#id_emails").fill("ada@example.org, nobody")
+    lead.locator("#invite").click()
+    expect(lead.locator("#told [data-outcome=invited]")).to_have_count(1)
+    expect(lead.locator("#told [data-outcome=no_address]")).to_have_count(1)
