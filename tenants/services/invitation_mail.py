@@ -44,7 +44,7 @@ def mail_invitations(*, at: datetime) -> int:
 
 def _mail(key: int, connection: BaseEmailBackend, *, at: datetime) -> bool:
     invitation = _claim(key, at=at)
-    if invitation is None:
+    if invitation is None or _is_closed(invitation.email):
         return False
     message = _message(invitation)
     message.connection = connection
@@ -63,6 +63,13 @@ def _claim(key: int, *, at: datetime) -> Invitation | None:
     if not rows.update(mailed_at=at):
         return None
     return Invitation.objects.select_related("tenant", "invited_by").get(pk=key)
+
+
+def _is_closed(email: str) -> bool:
+    """Whether all accounts with this address are closed, which get no mail."""
+    own = User.objects.filter(email__iexact=email).values_list("is_active", flat=True)
+    found = list(own)
+    return bool(found) and not any(found)
 
 
 def _message(invitation: Invitation) -> EmailMessage:

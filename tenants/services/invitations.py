@@ -253,8 +253,11 @@ def _spent() -> InvitationSpent:
 
 
 def has_account(invitation: Invitation) -> bool:
-    """Whether somebody has its address; for the bearer of its link only."""
-    return User.objects.filter(email__iexact=invitation.email, is_active=True).exists()
+    """Whether somebody has its address; for the bearer of its link only.
+
+    A closed account counts: an invitation is no way around who closed it.
+    """
+    return User.objects.filter(email__iexact=invitation.email).exists()
 
 
 @transaction.atomic

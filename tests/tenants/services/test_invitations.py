@@ -161,6 +161,15 @@ def test_no_second_account_is_made_for_an_address(lead):
         join_anew(secret(only()), UserWish(username="ada"), at=T0)
 
 
+def test_a_closed_account_is_mailed_nothing_and_no_other_made_for_it(lead):
+    UserFactory(email=ADDRESS, is_active=False)
+
+    assert ask(lead, ADDRESS) == ["invited"]
+    assert mail_invitations(at=T0) == 0
+    with pytest.raises(Conflict):
+        join_anew(secret(only()), UserWish(username="ada"), at=T0)
+
+
 def test_who_is_in_already_keeps_their_role(lead):
     ask(lead, ADDRESS, role=Role.VIEWER)
 
