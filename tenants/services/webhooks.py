@@ -16,6 +16,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from portal.core import audit
+from portal.core.acting import refuse_while_acting
 from portal.core.errors import Conflict, NotAllowed, Refused
 from portal.core.queueing import send_again, send_on_commit
 from tenants.access import require_role
@@ -59,6 +60,7 @@ def add_webhook(wish: WebhookWish, *, tenant: Tenant | None, by: User) -> Webhoo
 
     Raises NotAllowed for all but leads of the tenant, Refused.
     """
+    refuse_while_acting()
     if tenant is not None:
         require_role(by, tenant, Role.LEAD)
     _check(wish)

@@ -1,6 +1,16 @@
 from django.urls import path
 
-from tenants.web import acting, announcements, inbox, invitations, password, sign_in, tokens, users, webhooks
+from tenants.web import (
+    acting,
+    announcements,
+    inbox,
+    invitations,
+    password,
+    sign_in,
+    tokens,
+    users,
+    webhooks,
+)
 
 urlpatterns = [
     path("sign-in/", sign_in.sign_in, name="sign-in"),

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tenants', '0010_announcements'),
+        ('tenants', '0011_webhooks'),
     ]
 
     operations = [
