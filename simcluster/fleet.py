@@ -10,6 +10,7 @@ from simcluster import survey
 from simcluster.clock import Clock, rfc3339
 from simcluster.devices import GPU, GPUS
 from simcluster.errors import UsageError
+from simcluster.hami import REGISTER, register_text
 from simcluster.objects import Obj
 from simcluster.resources import SLICES
 
@@ -54,6 +55,7 @@ class NodeSpec:
     """One node to be. `islands` and `numas` hold one number for each GPU.
 
     dra: it gives its GPUs by claims, and has no device plugin.
+    hami: so many members HAMi lets have parts of each GPU; 0 for a node without it.
     """
 
     name: str
@@ -69,6 +71,7 @@ class NodeSpec:
     numas: tuple[int, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     dra: bool = False
+    hami: int = 0
 
 
 def parse_nodes(text: str) -> list[NodeSpec]:
@@ -186,6 +189,8 @@ def node_object(spec: NodeSpec, clock: Clock, *, number: int, tainted: bool) -> 
         GPUS: json.dumps(gpus, separators=(",", ":")),
         **survey.annotations(gpus, has_nvlink=model.nvlink, has_cards=has_cards),
     }
+    if spec.hami:
+        annotations[REGISTER] = register_text(gpus, seats=spec.hami)
     node: Obj = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -233,7 +238,7 @@ def slice_object(spec: NodeSpec) -> Obj:
 def _status(spec: NodeSpec, *, at: str, number: int) -> Obj:
     room = {"cpu": str(spec.cpu), "memory": f"{spec.memory_gib}Gi", "pods": str(spec.pods)}
     if spec.gpus and not spec.dra:
-        room[GPU] = str(spec.gpus)
+        room[GPU] = str(spec.gpus * (spec.hami or 1))
     address = f"10.0.{number // 250}.{number % 250 + 1}"
     return {
         "capacity": room,

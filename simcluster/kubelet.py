@@ -3,7 +3,7 @@
 import random
 from functools import partial
 
-from simcluster import checkpoints, removal, runs
+from simcluster import checkpoints, hami, removal, runs
 from simcluster.clock import rfc3339, seconds_of
 from simcluster.devices import GIVEN, TOLD, DevicePlugin, devices_wanted, is_device
 from simcluster.objects import (
@@ -115,29 +115,43 @@ class Kubelets:
         """Give a pod its devices and accept it, or fail it as a kubelet does."""
         node = self._world.store.get(NODES, "", node_of(pod))
         by_claim = bool(pod["spec"].get("resourceClaims"))
-        if by_claim:
-            devices: list[str] | None = self._scheduler.claims.given(pod)
-        else:
-            devices = self._plugin.choose(pod, node) if node else []
+        by_hami = hami.is_for_hami(pod)
+        devices = self._devices(pod, node) if node else []
         if rejection := self._rejection(pod, devices):
             reason, message = rejection
             status = rejected_status(pod, reason=reason, message=message)
             self._write_status(pod, {**status, "startTime": self._world.clock.stamp()})
             self._world.tell((PODS, pod), reason, message=message, source="kubelet", warn=True)
             return False
-        self._plugin.hold(pod, devices or [])
+        if not by_hami:  # which knows itself what it has given
+            self._plugin.hold(pod, devices or [])
         at, host = self._world.clock.stamp(), _address(node)
 
         def accept(new: Obj) -> None:
             if devices:
                 notes = new["metadata"].setdefault("annotations", {})
                 notes[GIVEN] = ",".join(devices)
-                if not by_claim:
+                if by_hami:
+                    hami.note_given(notes)
+                elif not by_claim:
                     notes[TOLD] = notes[GIVEN]
             new["status"] = waiting_status(new, at=at, host=host)
 
         self._world.store.change(PODS, pod, accept)
         return True
+
+    def _devices(self, pod: Stored, node: Obj) -> list[str] | None:
+        """What a pod is given of its node's devices; None if that is too little.
+
+        Under HAMi a pod that its scheduler has not placed is given none.
+        """
+        if pod["spec"].get("resourceClaims"):
+            return self._scheduler.claims.given(pod)
+        if hami.is_for_hami(pod):
+            return self._scheduler.hami.given(pod, node)
+        if hami.is_by_hami(node) and devices_wanted(pod):
+            return None
+        return self._plugin.choose(pod, node)
 
     def _rejection(self, pod: Stored, devices: list[str] | None) -> tuple[str, str] | None:
         forced = annotations_of(pod).get(runs.REJECT)

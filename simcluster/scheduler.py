@@ -6,10 +6,12 @@ node only; equal pods are tried once a round. So a long queue costs little.
 
 from dataclasses import dataclass, field
 
+from simcluster import hami
 from simcluster.claims import Claims
 from simcluster.objects import (
     Obj,
     Stored,
+    annotations_of,
     gates_of,
     is_deleting,
     is_finished,
@@ -72,6 +74,8 @@ def pod_request(pod: Obj) -> Units:
     for container in pod["spec"].get("initContainers") or []:
         for resource, amount in _container_request(container).items():
             total[resource] = max(total.get(resource, 0), amount)
+    if hami.is_for_hami(pod):
+        total = {r: amount for r, amount in total.items() if r not in hami.IGNORED}
     return {**{r: amount for r, amount in total.items() if amount}, "pods": 1000}
 
 
@@ -125,6 +129,7 @@ class Scheduler:
         self._queues: dict[str, dict[str, None]] = {}  # likeness -> uids, oldest first
         self._roomier: dict[str, None] = {}
         self.claims = Claims(world)
+        self.hami = hami.Hami(world)
 
     def seen(self, event: Event) -> None:
         if event.resource is NODES:
@@ -184,7 +189,7 @@ class Scheduler:
         if event.kind == "DELETED" or node or is_finished(pod) or is_deleting(pod):
             self._new.pop(uid, None)
             self._forget(uid)
-        elif pod["spec"].get("schedulerName", SCHEDULER) == SCHEDULER and (
+        elif pod["spec"].get("schedulerName", SCHEDULER) in {SCHEDULER, hami.SCHEDULER} and (
             event.old is None or event.old["spec"] != pod["spec"]
         ):
             self._new[uid] = None
@@ -284,7 +289,7 @@ class Scheduler:
                 return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
         if spec.get("resourceClaims") and self.claims.plan(pod, room.name) is None:
             return "cannot allocate all claims"
-        return ""
+        return self.hami.objection(pod, room.name)
 
     def _why_not(self, pod: Obj) -> str:
         request = pod_request(pod)
@@ -306,6 +311,8 @@ class Scheduler:
         uid = uid_of(pod)
         if pod["spec"].get("resourceClaims"):
             self.claims.allocate(pod, room.name)
+        if hami.is_for_hami(pod):
+            pod = self.hami.allocate(pod, room.name)
         bind(self._world, pod, room.name)
         self._forget(uid)
         self._take(uid, room.name, pod)
@@ -364,6 +371,8 @@ def _likeness(pod: Obj) -> str:
     parts = [spec.get(name) for name in names] + [resources]
     if spec.get("resourceClaims"):
         parts.append(uid_of(pod))  # its claims are its own
+    if hami.is_for_hami(pod):
+        parts.append(annotations_of(pod).get(hami.USE_UUID, hami.SCHEDULER))
     return repr((*parts, [c.get("resources") for c in spec.get("initContainers") or []]))
 
 

@@ -28,7 +28,7 @@ class Options:
     run_seconds: int = 60
     tainted: bool = False
     seed: int = 0
-    chooses: bool = False  # the device plugin heeds no wishes, as NVIDIA's does not
+    chooses: bool = False  # the device plugin heeds no wishes, as NVIDIA's does not; nor HAMi
 
 
 class Controller(Protocol):

@@ -86,6 +86,8 @@ class GroupSerializer(serializers.ModelSerializer[JobGroup]):
             "slice_profile",
             "slices_per_member",
             "shares_per_member",
+            "gpu_milli",
+            "gpu_mib",
             "cpu_milli",
             "memory_mib",
         )

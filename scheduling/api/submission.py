@@ -24,6 +24,8 @@ _SIZE = (
     "slice_profile",
     "slices_per_member",
     "shares_per_member",
+    "gpu_milli",
+    "gpu_mib",
     "cpu_milli",
     "memory_mib",
 )
@@ -45,7 +47,7 @@ class SizeSerializer(StrictSerializer):
     gpus_per_member = serializers.IntegerField(
         required=False,
         max_value=LARGEST,
-        help_text="1 unless slices or shares are asked for.",
+        help_text="1 unless slices, shares or a part of a GPU are asked for.",
     )
     slice_profile = serializers.CharField(
         required=False, allow_blank=True, max_length=20, help_text="Of MIG slices, as in 1g.10gb."
@@ -55,6 +57,14 @@ class SizeSerializer(StrictSerializer):
         required=False,
         max_value=LARGEST,
         help_text="Of GPUs that are handed out to several at a time.",
+    )
+    gpu_milli = serializers.IntegerField(
+        required=False,
+        max_value=LARGEST,
+        help_text="Thousandths of one GPU that is handed out by amounts, 100 to 1000.",
+    )
+    gpu_mib = serializers.IntegerField(
+        required=False, max_value=LARGEST, help_text="Of its memory, with gpu_milli."
     )
     cpu_milli = serializers.IntegerField(required=False, max_value=LARGEST_AMOUNT)
     memory_mib = serializers.IntegerField(required=False, max_value=LARGEST_AMOUNT)
@@ -153,7 +163,8 @@ class SubmitArraySerializer(SubmitJobSerializer):
 def _group(said: dict[str, Any]) -> GroupRequest:
     """The group; without `members` it has as many as it may start with."""
     members = said.get("members", said.get("min_member", said.get("max_member", 1)))
-    has_parts = said.get("slices_per_member") or said.get("shares_per_member")
+    kinds = ("slices_per_member", "shares_per_member", "gpu_milli")
+    has_parts = any(said.get(kind) for kind in kinds)
     usual = {"gpus_per_member": 0} if has_parts else {}
     return GroupRequest(**{**usual, **said, "members": members})
 

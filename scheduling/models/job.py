@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.expressions import CombinedExpression
-from django.db.models.functions import Now
+from django.db.models.functions import Least, Now
 from django.utils.translation import gettext_lazy as _
 
 from scheduling.querysets import JobQuerySet, OfJobQuerySet
@@ -186,11 +186,13 @@ class JobGroup(models.Model):
     name = models.SlugField(max_length=20, default="main")
     min_member = models.PositiveIntegerField(default=1)
     max_member = models.PositiveIntegerField(default=1)
-    # Each member has devices of one kind: whole GPUs, MIG slices, or shares of GPUs.
+    # Each member has devices of one kind: whole GPUs, MIG slices, shares of GPUs, or a part of one.
     gpus_per_member = models.PositiveSmallIntegerField(default=0)
     slice_profile = models.CharField(max_length=20, blank=True)  # 1g.10gb
     slices_per_member = models.PositiveSmallIntegerField(default=0)
     shares_per_member = models.PositiveSmallIntegerField(default=0)
+    gpu_milli = models.PositiveSmallIntegerField(default=0)  # thousandths of one GPU: a part of it
+    gpu_mib = models.PositiveIntegerField(default=0)  # of that GPU's memory
     cpu_milli = models.PositiveBigIntegerField(default=0)
     memory_mib = models.PositiveBigIntegerField(default=0)
     # How the cluster says this group's attempt ended: empty while it has not.
@@ -219,6 +221,17 @@ class JobGroup(models.Model):
                 | Q(slices_per_member__gte=1) & ~Q(slice_profile=""),
                 name="group_slices_have_a_profile",
             ),
+            models.CheckConstraint(
+                condition=Q(gpu_milli=0, gpu_mib=0)
+                | Q(
+                    gpu_milli__range=(1, 1000),
+                    gpu_mib__gte=1,
+                    gpus_per_member=0,
+                    slices_per_member=0,
+                    shares_per_member=0,
+                ),
+                name="group_part_of_one_gpu_alone",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -226,15 +239,16 @@ class JobGroup(models.Model):
 
     @property
     def devices_per_member(self) -> int:
-        """GPUs, slices or shares, as GPU-hours and budgets count them."""
-        return self.gpus_per_member + self.slices_per_member + self.shares_per_member
+        """GPUs, slices, shares or a part, as GPU-hours and budgets count them."""
+        part = min(self.gpu_milli, 1)
+        return self.gpus_per_member + self.slices_per_member + self.shares_per_member + part
 
 
 def devices_per_member(path: str) -> CombinedExpression:
     """`JobGroup.devices_per_member` in a query; path: to the group, as in "group__"."""
     kinds = ("gpus_per_member", "slices_per_member", "shares_per_member")
     whole, slices, shares = (F(path + kind) for kind in kinds)
-    return whole + slices + shares
+    return whole + slices + shares + Least(F(path + "gpu_milli"), 1)
 
 
 class JobFlavor(models.Model):

@@ -46,7 +46,8 @@ class Placement(models.Model):
 class PlacementGpu(models.Model):
     """A device that a placement holds, for the member of that rank; one holder at a time.
 
-    It is a whole GPU, or one of the MIG instances or shares of it.
+    It is a whole GPU, or one of the MIG instances or shares of it. A share of a GPU that is given
+    out by amounts says how much it is.
     """
 
     placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="devices")
@@ -62,6 +63,8 @@ class PlacementGpu(models.Model):
         related_name="held_by",
     )
     share = models.PositiveSmallIntegerField(null=True, blank=True)  # number among its replicas
+    milli = models.PositiveSmallIntegerField(null=True, blank=True)  # of a share by amounts
+    mib = models.PositiveIntegerField(null=True, blank=True)  # of its memory, as `milli`
     parts = models.PositiveIntegerField(default=PARTS_PER_GPU)  # what it costs in quota
     released_at = models.DateTimeField(null=True, blank=True)  # with its placement's
 
@@ -87,6 +90,11 @@ class PlacementGpu(models.Model):
             models.CheckConstraint(
                 condition=Q(instance__isnull=True) | Q(share__isnull=True),
                 name="device_of_one_kind",
+            ),
+            models.CheckConstraint(
+                condition=Q(milli__isnull=True, mib__isnull=True)
+                | Q(milli__range=(1, 1000), mib__isnull=False, share__isnull=False),
+                name="amounts_are_of_a_share",
             ),
         ]
         indexes = [models.Index(fields=["gpu", "-released_at"], name="gpu_last_released")]

@@ -34,6 +34,7 @@ class DeviceHold(models.Model):
         "topology.MigInstance", null=True, blank=True, on_delete=models.CASCADE, related_name="+"
     )
     share = models.PositiveSmallIntegerField(null=True, blank=True)
+    milli = models.PositiveSmallIntegerField(null=True, blank=True)  # of a GPU given by amounts
     until = models.DateTimeField()  # cluster clock
 
     objects = OfJobQuerySet.as_manager()
@@ -42,7 +43,7 @@ class DeviceHold(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["gpu"],
-                condition=Q(instance__isnull=True, share__isnull=True),
+                condition=Q(instance__isnull=True, share__isnull=True, milli__isnull=True),
                 name="gpu_held_for_one_job",
             ),
             models.UniqueConstraint(fields=["instance"], name="instance_held_for_one_job"),

@@ -10,6 +10,8 @@ from scheduling.models import Job, JobGroup
 from scheduling.querysets import JobQuerySet
 from scheduling.states import FINAL, JobState
 
+MILLI_PER_PERCENT, MIB_PER_GIB = 10, 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
@@ -58,12 +60,14 @@ def job_row(job: Job, *, at: datetime) -> JobRow:
 
 
 def devices_text(group: JobGroup) -> str:
-    """What each member has: a number of GPUs, `2 × 1g.10gb`, or a number of shares."""
+    """What each member has: so many GPUs, `2 × 1g.10gb`, so many shares, or `25% 10 GiB`."""
     if group.slices_per_member:
         return f"{group.slices_per_member} × {group.slice_profile}"
     if group.shares_per_member:
         shares = group.shares_per_member
         return ngettext("%(n)d share", "%(n)d shares", shares) % {"n": shares}
+    if group.gpu_milli:
+        return f"{group.gpu_milli / MILLI_PER_PERCENT:g}% {group.gpu_mib / MIB_PER_GIB:.3g} GiB"
     return str(group.gpus_per_member)
 
 

@@ -159,7 +159,17 @@ def node_uses(nodes: NodeQuerySet, *, reader: User) -> list[NodeUse]:
 
 
 _SHOWN_OF_NODE = (
-    *("name", "is_ready", "is_cordoned", "is_changing", "taints", "others", "strays", "gone_at"),
+    *(
+        "name",
+        "is_ready",
+        "is_cordoned",
+        "is_changing",
+        "taints",
+        "others",
+        "strays",
+        "gone_at",
+        "back_ends",
+    ),
     *("cluster", "flavor", "rack", "flavor__name", "rack__name"),
 )
 

@@ -58,6 +58,8 @@ def _devices(group: JobGroup) -> dict[str, Any]:
             "slice_profile": group.slice_profile,
             "slices_per_member": group.slices_per_member,
             "shares_per_member": group.shares_per_member,
+            "gpu_milli": group.gpu_milli,
+            "gpu_mib": group.gpu_mib,
         }
     )
     return parts or {"gpus_per_member": group.gpus_per_member}

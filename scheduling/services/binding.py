@@ -95,7 +95,9 @@ def _bind(job: Job, gateway: Gateway) -> bool:
     groups = list(job.groups.order_by("index"))
     places = places_of(job)
     sizes = Counter(place.group for place in places)
-    gangs = gangs_of(job, groups, sizes, by_claim=_is_by_claim(places))
+    gangs = gangs_of(
+        job, groups, sizes, by_claim=_is_by_claim(places), back_end=_back_end_of(places)
+    )
     owners = _hold(job, gangs, gateway)
     if gangs[0].has_peers:
         gateway.ensure_rendezvous(rendezvous_of(gangs[0], owners))
@@ -139,6 +141,18 @@ def _is_by_claim(places: Sequence[Place]) -> bool:
             " a job cannot ask for both; let all nodes with this kind of GPU do the same"
         )
     return True in ways
+
+
+def _back_end_of(places: Sequence[Place]) -> str:
+    """Who gives its members parts of GPUs; "" where none has such. RefusedByCluster as above."""
+    ways = {place.back_end: place.node for place in places if place.back_end}
+    if len(ways) > 1:
+        said = ", ".join(f"{node} gives parts of its GPUs by {way}" for way, node in ways.items())
+        raise RefusedByCluster(
+            f"{said}, and a job cannot ask for both; let all nodes with this kind of GPU do the"
+            " same"
+        )
+    return next(iter(ways), "")
 
 
 def _await_all(
@@ -213,6 +227,8 @@ def opening(pod: MemberSeen, place: Place, *, rank: int, size: int) -> MemberRel
         claim=MemberClaim(job=pod.job, group=pod.group, rank=pod.rank, uuids=place.claims)
         if place.claims
         else None,
+        back_end=place.back_end,
+        part_of=place.part_of,
     )
 
 

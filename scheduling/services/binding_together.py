@@ -82,7 +82,8 @@ def _singles(jobs: Sequence[Job]) -> list[_Single]:
     for job in jobs:
         own = places[job.pk]
         if len(own) == 1 and not own[0].has_ended and not own[0].claims:
-            gang, *more = gangs_of(job, groups[job.pk], {own[0].group: 1})
+            sizes, back_end = {own[0].group: 1}, own[0].back_end
+            gang, *more = gangs_of(job, groups[job.pk], sizes, back_end=back_end)
             if not more and not gang.is_opened_later:
                 found.append(_Single(job, own[0], gang))
     return found

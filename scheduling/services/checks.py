@@ -21,7 +21,10 @@ LONGEST_WALLTIME = 366 * 86_400
 MOST_TEXT = 64 * 1024  # of command, environment and annotations: a pod is no place for data
 OUR_PREFIX = "muster.dev/"
 _GROUP_NAME = re.compile(r"[a-z]([-a-z0-9]{0,18}[a-z0-9])?")
-_DEVICES = ("gpus_per_member", "slices_per_member", "shares_per_member")
+_DEVICES = ("gpus_per_member", "slices_per_member", "shares_per_member", "gpu_milli")
+# Of a GPU that is given out by amounts: so no more than ten members come to be on one, the most
+# that such GPUs are usually set up for, and the back ends count in hundredths.
+LEAST_MILLI, MOST_MILLI, STEP_MILLI = 100, 1_000, 10
 _PROFILE = re.compile(r"\d{1,2}g\.\d{1,4}gb([+-][a-z.]{1,8})?")
 MOST_PARTS = 512  # slices or shares of one member: no node has more
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -99,12 +102,15 @@ def _check_group(group: GroupRequest, largest: int) -> None:
             _("Members must satisfy 1 ≤ minimum ≤ members ≤ maximum ≤ %d.") % MOST_MEMBERS,
             field="members",
         )
-    for field in (*_DEVICES, "cpu_milli", "memory_mib"):
+    for field in (*_DEVICES, "gpu_mib", "cpu_milli", "memory_mib"):
         if not 0 <= getattr(group, field) <= MOST_OF_ONE:
             raise Refused(_("An amount must be between 0 and %d.") % MOST_OF_ONE, field=field)
     if sum(getattr(group, field) > 0 for field in _DEVICES) > 1:
         raise Refused(
-            _("A member has whole GPUs, slices or shares: ask for one kind, set the others to 0."),
+            _(
+                "A member has whole GPUs, slices, shares or a part of one GPU: ask for one kind,"
+                " set the others to 0."
+            ),
             field="gpus_per_member",
         )
     for field in ("slices_per_member", "shares_per_member"):
@@ -120,12 +126,29 @@ def _check_group(group: GroupRequest, largest: int) -> None:
             _("%s is no MIG profile: write it as in 1g.10gb.") % group.slice_profile[:20],
             field="slice_profile",
         )
+    _check_part(group)
     if group.gpus_per_member > largest:
         raise GangTooLarge(
             _("A member may ask for %(limit)d GPUs at most, the most that one node here has.")
             % {"limit": largest},
             field="gpus_per_member",
             numbers={"limit": largest, "asked": group.gpus_per_member},
+        )
+
+
+def _check_part(group: GroupRequest) -> None:
+    """A part of one GPU: of its processors and of its memory, since both are walls."""
+    milli = group.gpu_milli
+    if milli and (not LEAST_MILLI <= milli <= MOST_MILLI or milli % STEP_MILLI):
+        raise Refused(
+            _("A part of a GPU is %(least)d to %(most)d thousandths of it, in steps of %(step)d.")
+            % {"least": LEAST_MILLI, "most": MOST_MILLI, "step": STEP_MILLI},
+            field="gpu_milli",
+        )
+    if bool(milli) != bool(group.gpu_mib):
+        raise Refused(
+            _("Say both how much of a GPU a member has and how many MiB of its memory."),
+            field="gpu_mib" if milli else "gpu_milli",
         )
 
 
@@ -163,7 +186,7 @@ def _check_texts(request: JobRequest) -> None:
             _("Environment names are letters, digits and underscores."), field="environment"
         )
     for name in request.environment:
-        if name in names.DEVICE_VARIABLES:
+        if name in names.DEVICE_VARIABLES or name.startswith(names.LIMIT_VARIABLES):
             raise _device_chosen(name, field="environment")
     for name in request.annotations:
         last = name.rpartition("/")[2]
@@ -173,7 +196,7 @@ def _check_texts(request: JobRequest) -> None:
             raise Refused(
                 _("Annotations under %s are Muster's own.") % OUR_PREFIX, field="annotations"
             )
-        if name.startswith(names.CDI):
+        if name.startswith((names.CDI, *names.BACK_END_NOTES)):
             raise _device_chosen(name, field="annotations")
     if len(request.image) > LONGEST_IMAGE:
         raise Refused(_("An image has at most %d characters.") % LONGEST_IMAGE, field="image")

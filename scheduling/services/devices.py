@@ -1,30 +1,38 @@
 """From devices as a plan names them to those of the ledger."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from django.db import IntegrityError
 
+from scheduling.engine.charge import member_parts
 from scheduling.engine.fleet import Fleet
-from scheduling.engine.jobs import PlacedMember
+from scheduling.engine.jobs import Access, PlacedMember, Request
 from scheduling.engine.snapshot import PARTS_PER_GPU, Snapshot
+from scheduling.models import JobGroup
 from topology.models import MigInstance
 
 _ONE_HOLDER = ("gpu", "instance", "share")
 
 
 class DeviceGone(Exception):
-    """A board was cut anew since the snapshot: it has no such instance any more."""
+    """A board was cut anew since the snapshot, or has no longer the room that was planned with."""
 
 
 class Device(NamedTuple):
-    """A whole GPU, or an instance or a share of it. parts: what it costs in quota."""
+    """A whole GPU, or an instance or a share of it. parts: what it costs in quota.
+
+    milli, mib: of a share of a GPU that is given out by amounts; `seats` numbers it.
+    """
 
     gpu_id: int
     instance_id: int | None = None
     share: int | None = None
     parts: int = PARTS_PER_GPU
+    milli: int | None = None
+    mib: int | None = None
 
 
 def is_taken(error: IntegrityError) -> bool:
@@ -34,8 +42,10 @@ def is_taken(error: IntegrityError) -> bool:
 
 def devices_of(
     members: Sequence[PlacedMember], snapshot: Snapshot
-) -> Callable[[PlacedMember], list[Device]]:
-    """What gives the devices of each of `members`. One query if any has MIG instances, else none.
+) -> Callable[[PlacedMember, Request], list[Device]]:
+    """What gives the devices of each of `members`, by what it asked for.
+
+    One query if any has MIG instances, else none.
 
     Raises DeviceGone, at once.
     """
@@ -44,7 +54,15 @@ def devices_of(
     shares = sorted({row for member in members for row in member.slots})
     of_share = dict(zip(shares, _shares(shares, snapshot), strict=True))
 
-    def found(member: PlacedMember) -> list[Device]:
+    @cache
+    def fleet() -> Fleet:
+        return Fleet(snapshot)
+
+    def found(member: PlacedMember, request: Request) -> list[Device]:
+        if request.kind == Access.FRACTION:
+            parts = member_parts(fleet(), request, member)
+            amounts = {"milli": request.gpu_milli, "mib": request.gpu_memory_mib}
+            return [Device(snapshot.gpu_ids[member.gpus[0]], parts=parts, **amounts)]
         return [
             *(Device(snapshot.gpu_ids[gpu]) for gpu in member.gpus),
             *(instances[row] for row in member.instances),
@@ -52,6 +70,13 @@ def devices_of(
         ]
 
     return found
+
+
+def request_of(group: JobGroup) -> Request:
+    """What tells the devices of a group's members: how much of a GPU, if it is by amounts."""
+    if not group.gpu_milli:
+        return Request()
+    return Request(kind=Access.FRACTION, gpu_milli=group.gpu_milli, gpu_memory_mib=group.gpu_mib)
 
 
 def _instances(rows: Sequence[int], snapshot: Snapshot) -> Iterable[Device]:

@@ -12,19 +12,30 @@ USUAL_GRACE = 30  # seconds to end in, for a job that does not say how long it n
 
 
 def gangs_of(
-    job: Job, groups: Sequence[JobGroup], members: Mapping[int, int], *, by_claim: bool = False
+    job: Job,
+    groups: Sequence[JobGroup],
+    members: Mapping[int, int],
+    *,
+    by_claim: bool = False,
+    back_end: str = "",
 ) -> list[GangSpec]:
     """The gang of each of `groups`, which are all that the job has.
 
     members: by the key of the group, how many it has in this attempt. by_claim: its nodes give
-    whole GPUs by claims.
+    whole GPUs by claims. back_end: who gives parts of GPUs there.
     """
     sizes = tuple(GroupSize(own.name, own.min_member, own.max_member) for own in groups)
     gangs = [_gang(job, group, members.get(group.pk, 0), sizes) for group in groups]
-    # A second wall is of use only where more than one has to be bound before any may.
-    has_wall = job.cluster.has_pod_groups and gangs[0].least_members > 1
+    # A second wall is of use only where more than one has to be bound before any may; who gives
+    # parts of GPUs binds them by a scheduler of its own, which may know of no such groups.
+    has_wall = job.cluster.has_pod_groups and gangs[0].least_members > 1 and not back_end
     return [
-        replace(gang, by_claim=by_claim and gang.gpus_per_member > 0, in_pod_group=has_wall)
+        replace(
+            gang,
+            by_claim=by_claim and gang.gpus_per_member > 0,
+            back_end=back_end if gang.gpu_milli else "",
+            in_pod_group=has_wall,
+        )
         for gang in gangs
     ]
 
@@ -78,6 +89,8 @@ def _gang(job: Job, group: JobGroup, members: int, sizes: tuple[GroupSize, ...])
         slice_profile=group.slice_profile,
         slices_per_member=group.slices_per_member,
         shares_per_member=group.shares_per_member,
+        gpu_milli=group.gpu_milli,
+        gpu_mib=group.gpu_mib,
         cpu_milli=group.cpu_milli,
         memory_mib=group.memory_mib,
         image=job.image,
@@ -88,7 +101,14 @@ def _gang(job: Job, group: JobGroup, members: int, sizes: tuple[GroupSize, ...])
         walltime_seconds=job.walltime_seconds,
         grace_seconds=grace_of(job),
         saved_seconds=job.saved_seconds,
-        priority_class=names.STANDBY if job.is_standby else names.MEMBERS,
+        priority_class=_priority_class(job, group),
         groups=sizes,
         min_total=job.min_total or 0,
     )
+
+
+def _priority_class(job: Job, group: JobGroup) -> str:
+    """The last wall counts whole GPUs, which each part would be one of."""
+    if job.is_standby:
+        return names.STANDBY
+    return names.PARTS if group.gpu_milli else names.MEMBERS

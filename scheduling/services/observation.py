@@ -152,7 +152,7 @@ def _write_member(member: Member, seen: MemberSeen) -> None:
         member.phase = seen.phase
     member.pod_name, member.pod_uid = seen.pod_name, seen.pod_uid
     member.node_seen = seen.node or member.node_seen
-    member.devices_seen = list(seen.devices) or member.devices_seen
+    member.devices_seen = _labels(member, seen) or list(seen.devices) or member.devices_seen
     member.bound_at = seen.bound_at or member.bound_at
     member.started_at = seen.started_at or member.started_at
     member.ended_at = seen.ended_at or member.ended_at
@@ -162,6 +162,14 @@ def _write_member(member: Member, seen: MemberSeen) -> None:
     member.message = seen.message[:300]
     member.seen_version = seen.version
     member.save()
+
+
+def _labels(member: Member, seen: MemberSeen) -> list[str]:
+    """The GPUs that it was given parts of, where its back end says so by their UUIDs."""
+    if not seen.part_of:
+        return []
+    indexes = member.placement.node.gpus.filter(uuid__in=seen.part_of).order_by("index")
+    return [str(index) for index in indexes.values_list("index", flat=True)]
 
 
 def note_gone(member: Member) -> None:

@@ -15,6 +15,7 @@ class Place(NamedTuple):
     """Of one member. group: its key. devices: as the pod is told of them.
 
     claims: UUIDs of its whole GPUs, where its node gives them by claims.
+    back_end, part_of: who gives it a part of a GPU, and the UUID of that; none for other devices.
     """
 
     group: int
@@ -23,10 +24,22 @@ class Place(NamedTuple):
     devices: tuple[str, ...]
     has_ended: bool
     claims: tuple[str, ...] = ()
+    back_end: str = ""
+    part_of: tuple[str, ...] = ()
 
     @property
     def has_whole_gpus(self) -> bool:
         return bool(self.devices) and all(device.isdecimal() for device in self.devices)
+
+
+class _Held(NamedTuple):
+    """A device of a member. is_part: of a GPU that is given out by amounts."""
+
+    label: str
+    uuid: str
+    mode: str
+    is_whole: bool
+    is_part: bool
 
 
 def places_of(job: Job) -> list[Place]:
@@ -45,9 +58,18 @@ def places_of_all(jobs: Sequence[Job]) -> Mapping[int, list[Place]]:
     )
     places = defaultdict(list)
     for job, pk, group, rank, phase, node in rows:
-        labels = tuple(label for label, _uuid in devices[pk])
-        uuids = tuple(uuid for _label, uuid in devices[pk] if uuid) if node in claiming else ()
-        places[job].append(Place(group, rank, node, labels, phase in ENDED_PHASES, uuids))
+        own = devices[pk]
+        place = Place(
+            group,
+            rank,
+            node,
+            tuple(device.label for device in own),
+            phase in ENDED_PHASES,
+            tuple(device.uuid for device in own if device.is_whole) if node in claiming else (),
+            next((device.mode for device in own if device.is_part), ""),
+            tuple(device.uuid for device in own if device.is_part),
+        )
+        places[job].append(place)
     return places
 
 
@@ -57,13 +79,14 @@ def _claiming(attempts: Mapping[int, int]) -> set[str]:
     return {node.name for node in own.exclude(claimable={}).distinct() if node.gives_by_claim}
 
 
-def _devices(attempts: Mapping[int, int]) -> dict[int, list[tuple[str, str]]]:
-    """By member, in the order of their places on the node: label, and UUID if it is a whole GPU."""
+def _devices(attempts: Mapping[int, int]) -> dict[int, list[_Held]]:
+    """By member, in the order of their places on the node."""
     held = PlacementGpu.objects.filter(of_attempts(attempts, via="member__"))
     in_order = held.order_by("member", "gpu__index", "instance__start", "share")
     found = defaultdict(list)
     parts = ("gpu__index", "instance__start", "share")
-    for member, uuid, *device in in_order.values_list("member", "gpu__uuid", *parts):
-        is_whole = device[1:] == [None, None]
-        found[member].append((device_label(*device), uuid if is_whole else ""))
+    said = ("member", "gpu__uuid", "gpu__mode", "milli", *parts)
+    for member, uuid, mode, milli, *device in in_order.values_list(*said):
+        is_whole, is_part = device[1:] == [None, None], milli is not None
+        found[member].append(_Held(device_label(*device), uuid, mode, is_whole, is_part))
     return found

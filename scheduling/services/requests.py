@@ -14,7 +14,8 @@ class GroupRequest:
     """Equal members. `min_member` and `max_member` are `members` unless the group may grow.
 
     Each has whole GPUs, or `slices_per_member` MIG slices of `slice_profile`, or shares of GPUs
-    that are handed out to several at a time.
+    that are handed out to several at a time, or `gpu_milli` thousandths of one GPU that is given
+    out by amounts, with `gpu_mib` of its memory.
     """
 
     name: str = "main"
@@ -25,6 +26,8 @@ class GroupRequest:
     slice_profile: str = ""
     slices_per_member: int = 0
     shares_per_member: int = 0
+    gpu_milli: int = 0
+    gpu_mib: int = 0
     cpu_milli: int = 0
     memory_mib: int = 0
 

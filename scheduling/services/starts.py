@@ -1,7 +1,7 @@
 """Writing starts down: the ledger's rows, for many jobs at a time."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -15,8 +15,9 @@ from scheduling.engine.jobs import PlacedMember
 from scheduling.engine.plan import Start
 from scheduling.engine.snapshot import Snapshot
 from scheduling.models import Job, JobGroup, Member, Placement, PlacementGpu
-from scheduling.services.devices import Device, DeviceGone, devices_of, is_taken
+from scheduling.services.devices import Device, DeviceGone, devices_of, is_taken, request_of
 from scheduling.services.lifecycle import move_all
+from scheduling.services.seats import take_seats
 from scheduling.states import JobState
 
 BATCH = 100  # starts to a transaction: long enough to be cheap, short enough to lock nobody out
@@ -91,7 +92,11 @@ def write_ledger(
     """
     groups = _groups(placed)
     devices = devices_of([m for members in placed.values() for m in members], snapshot)
-    bound_at = _bound_at(placed, devices, at)
+    own = {
+        job: [(m, devices(m, request_of(groups[job.pk, m.group]))) for m in members]
+        for job, members in placed.items()
+    }
+    bound_at = _bound_at(own, at)
     counts = Counter((job, m.group, m.node) for job, members in placed.items() for m in members)
     placements = {
         (job, group, node): Placement(
@@ -107,7 +112,7 @@ def write_ledger(
     Placement.objects.bulk_create(placements.values())
     rows = [
         (
-            devices(member),
+            found,
             Member(
                 job=job,
                 group=groups[job.pk, member.group],
@@ -116,15 +121,17 @@ def write_ledger(
                 rank=member.rank,
             ),
         )
-        for job, members in placed.items()
-        for member in members
+        for job, members in own.items()
+        for member, found in members
     ]
     Member.objects.bulk_create(row for _, row in rows)
-    PlacementGpu.objects.bulk_create(
+    held = [
         PlacementGpu(placement=row.placement, member=row, **device._asdict())
-        for own, row in rows
-        for device in own
-    )
+        for found, row in rows
+        for device in found
+    ]
+    take_seats(held)
+    PlacementGpu.objects.bulk_create(held)
 
 
 def _groups(jobs: Iterable[Job]) -> dict[tuple[int, int], JobGroup]:
@@ -138,14 +145,12 @@ def _groups(jobs: Iterable[Job]) -> dict[tuple[int, int], JobGroup]:
 
 
 def _bound_at(
-    placed: dict[Job, tuple[PlacedMember, ...]],
-    devices: Callable[[PlacedMember], list[Device]],
-    at: datetime,
+    own: Mapping[Job, Sequence[tuple[PlacedMember, list[Device]]]], at: datetime
 ) -> dict[Job, datetime]:
     """`at`, or when the last of a job's devices became free, if a clock ran ahead."""
     gpus = {
-        job: [device.gpu_id for member in members for device in devices(member)]
-        for job, members in placed.items()
+        job: [device.gpu_id for _member, found in members for device in found]
+        for job, members in own.items()
     }
     used = PlacementGpu.objects.filter(gpu__in=[gpu for ids in gpus.values() for gpu in ids])
     free_since = dict(used.values_list("gpu").annotate(Max("released_at")))

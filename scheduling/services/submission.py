@@ -155,6 +155,8 @@ def _group(job: Job, index: int, group: GroupRequest) -> JobGroup:
         slice_profile=group.slice_profile,
         slices_per_member=group.slices_per_member,
         shares_per_member=group.shares_per_member,
+        gpu_milli=group.gpu_milli,
+        gpu_mib=group.gpu_mib,
         cpu_milli=group.cpu_milli,
         memory_mib=group.memory_mib,
     )

@@ -18,7 +18,17 @@ from scheduling.snapshots.caps import OWN_CAP, cap_numbers
 from scheduling.states import JobState
 
 _NO_DEVICE = DeviceHold()
-_KEPT = ("job_id", "group_index", "rank", "node_id", "gpu_id", "instance_id", "share", "until")
+_KEPT = (
+    "job_id",
+    "group_index",
+    "rank",
+    "node_id",
+    "gpu_id",
+    "instance_id",
+    "share",
+    "milli",
+    "until",
+)
 
 
 @transaction.atomic
@@ -101,6 +111,7 @@ def _keep_devices(holds: tuple[Hold, ...], snapshot: Snapshot) -> None:
             gpu_id=device.gpu_id,
             instance_id=device.instance_id,
             share=device.share,
+            milli=device.milli,
             until=expiry(hold),
         )
         for hold in holds
@@ -113,11 +124,18 @@ def _keep_devices(holds: tuple[Hold, ...], snapshot: Snapshot) -> None:
 
 def _kept(hold: Hold, snapshot: Snapshot) -> list[tuple[PlacedMember, Device | DeviceHold]]:
     """What is kept for each member; nothing where a board was cut anew since the snapshot."""
+    if not hold.keeps:
+        return []
     try:
         devices = devices_of(hold.keeps, snapshot)
     except DeviceGone:
         return []
-    return [(member, own) for member in hold.keeps for own in devices(member) or [_NO_DEVICE]]
+    groups = next(job.groups for job in snapshot.pending if job.id == hold.job)
+    return [
+        (member, own)
+        for member in hold.keeps
+        for own in devices(member, groups[member.group].request) or [_NO_DEVICE]
+    ]
 
 
 @transaction.atomic

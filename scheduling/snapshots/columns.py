@@ -48,6 +48,8 @@ class JobRow(NamedTuple):
     groups__slice_profile: str
     groups__slices_per_member: int
     groups__shares_per_member: int
+    groups__gpu_milli: int
+    groups__gpu_mib: int
     groups__cpu_milli: int
     groups__memory_mib: int
 
@@ -71,6 +73,7 @@ class PlaceRow(NamedTuple):
     held__gpu_id: int | None
     held__instance_id: int | None
     held__share: int | None
+    held__milli: int | None
 
 
 _INSTANTS: Final = frozenset(

@@ -17,7 +17,7 @@ from scheduling.snapshots.known import Fingerprint, Kept, Known
 from topology.catalog.boards import mig_resource
 from topology.kube import names
 from topology.models import SHARED, Cluster, Gpu, GpuMode, MigInstance, Node, ResourceFlavor
-from topology.models.node import foreign_schedulers, foreign_uses, repels
+from topology.models.node import foreign_schedulers, foreign_uses, is_mixed, repels
 
 GPU_MODES = {mode: EngineMode[mode.name] for mode in GpuMode}
 
@@ -33,6 +33,7 @@ class NodeRow(NamedTuple):
     is_cordoned: bool
     is_ready: bool
     is_changing: bool
+    back_ends: list[str]
     layout_seen: dict[str, Any]
     taints: list[dict[str, str]]
     others: list[dict[str, Any]]
@@ -72,7 +73,7 @@ class Hardware:
 
     node_at, gpu_at, instance_at, share_at: where each stands in the arrays, by its key in the
     database; a share by that of its GPU and its number. instance_parts, share_parts: (I,), (S,)
-    what each costs in quota.
+    what each costs in quota. fleet: what tells the cost of other parts.
     foreign: (2, N) CPU and memory that work which is not ours takes of each node.
     foreign_gpus: (N,) how many of its devices; which of them, nobody tells us.
     """
@@ -82,6 +83,7 @@ class Hardware:
     gpu_at: Mapping[int, int]
     instance_at: Mapping[int, int]
     share_at: Mapping[tuple[int, int], int]
+    fleet: Fleet
     instance_parts: IntArray
     share_parts: IntArray
     foreign: IntArray
@@ -157,6 +159,7 @@ def _hardware(
         gpu_at,
         instance_at={own.id: index for index, own in enumerate(slices)},
         share_at={share: index for index, share in enumerate(shares)},
+        fleet=fleet,
         instance_parts=fleet.instance_parts,
         share_parts=fleet.slot_parts,
         foreign=foreign,
@@ -178,6 +181,8 @@ def _foreign(nodes: list[NodeRow]) -> tuple[IntArray, IntArray]:
 
 def _is_open(node: NodeRow) -> bool:
     """Whether it takes new members: not if others hand out its GPUs, since both would."""
+    if is_mixed(node.back_ends):
+        return False
     if node.is_cordoned or node.is_changing or not node.is_ready or repels(node.taints):
         return False
     return not foreign_schedulers(foreign_uses(node.others, node.strays))

@@ -7,7 +7,8 @@ import numpy as np
 from django.db.models import F, FilteredRelation, Q
 
 from scheduling.engine.arrays import IntArray
-from scheduling.engine.jobs import PlacedMember
+from scheduling.engine.charge import member_parts
+from scheduling.engine.jobs import Access, PlacedMember, Request
 from scheduling.engine.snapshot import PARTS_PER_GPU, GpuMode
 from scheduling.models import Job, Member, Placement
 from scheduling.snapshots.columns import JOB_COLUMNS, PLACE_COLUMNS, job_rows, place_rows
@@ -76,9 +77,8 @@ def room(holders: Sequence[Holder], hardware: Hardware) -> dict[str, IntArray]:
     for row, amounts in enumerate((cpu_milli, memory_mib)):
         np.add.at(used[row], node, amounts)
         np.add.at(releasing[row], node, amounts * is_leaving)
-    milli = np.full(len(hardware.parts["gpu_ids"]), WHOLE_GPU_MILLI)
     members = [member for holder in holders for member in holder.job.members]
-    milli[_numbers(gpu for member in members for gpu in member.gpus)] = 0
+    milli, memory = _free_of_gpus(holders, hardware)
     milli[_taken_by_others(milli, hardware)] = 0
     slices, shares = (np.ones(len(hardware.parts[name]), bool) for name in ("mig_gpu", "slot_gpu"))
     slices[_numbers(row for member in members for row in member.instances)] = False
@@ -88,9 +88,31 @@ def room(holders: Sequence[Holder], hardware: Hardware) -> dict[str, IntArray]:
         "free": np.maximum(capacity - used - hardware.foreign, 0),
         "releasing": releasing,
         "gpu_free_milli": milli,
+        "gpu_free_memory_mib": memory,
         "mig_free": slices,
         "slot_free": shares,
     }
+
+
+def _free_of_gpus(holders: Sequence[Holder], hardware: Hardware) -> tuple[IntArray, IntArray]:
+    """(G,) thousandths that no member holds; (G,) MiB, of GPUs that are given out by amounts."""
+    parts = hardware.parts
+    milli = np.full(len(parts["gpu_ids"]), WHOLE_GPU_MILLI)
+    memory = np.where(parts["gpu_mode"] == GpuMode.HAMI, parts["gpu_memory_mib"], 0)
+    held = [
+        (gpu, request.gpu_milli, request.gpu_memory_mib)
+        if request.kind == Access.FRACTION
+        else (gpu, WHOLE_GPU_MILLI, 0)
+        for holder in holders
+        for member in holder.job.members
+        for request in (holder.job.groups[member.group].request,)
+        for gpu in member.gpus
+    ]
+    gpu, thousandths, mib = np.array(held, dtype=np.int64).reshape(-1, 3).T
+    np.subtract.at(milli, gpu, thousandths)
+    np.subtract.at(memory, gpu, mib)
+    # A GPU that is given out otherwise than when its members came has none left, not less.
+    return np.maximum(milli, 0), np.maximum(memory, 0)
 
 
 def _taken_by_others(milli: IntArray, hardware: Hardware) -> list[int]:
@@ -117,7 +139,11 @@ def usage(holders: Sequence[Holder], hardware: Hardware, shape: tuple[int, int])
     Standby jobs are not charged, nor nodes without a flavor, which have the last one.
     """
     charged = [
-        (holder.job.tenant, member.node, _parts(member, hardware))
+        (
+            holder.job.tenant,
+            member.node,
+            _parts(holder.job.groups[member.group].request, member, hardware),
+        )
         for holder in holders
         if not holder.job.standby
         for member in holder.job.members
@@ -129,8 +155,10 @@ def usage(holders: Sequence[Holder], hardware: Hardware, shape: tuple[int, int])
     return parts
 
 
-def _parts(member: PlacedMember, hardware: Hardware) -> int:
+def _parts(request: Request, member: PlacedMember, hardware: Hardware) -> int:
     """What a member's devices cost in quota."""
+    if request.kind == Access.FRACTION:
+        return member_parts(hardware.fleet, request, member) if member.gpus else 0
     slices = sum(int(hardware.instance_parts[row]) for row in member.instances)
     shares = sum(int(hardware.share_parts[row]) for row in member.slots)
     return len(member.gpus) * PARTS_PER_GPU + slices + shares

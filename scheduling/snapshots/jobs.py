@@ -24,7 +24,10 @@ MOST_SHARED: Final = 4_096
 """So many equal requests are one object in all snapshots, which the engine finds equal at once."""
 
 HeldDevice = tuple[int, int | None, int | None]
-"""Keys: of a GPU; of its MIG instance, or the number of its share, if it is not the whole."""
+"""Keys: of a GPU; of its MIG instance, or the number of its share, if it is not the whole.
+
+A part of a GPU that is given out by amounts is named by the GPU alone, as the engine has it.
+"""
 
 Room = tuple[int, int, int, bool]
 """Of one placement: its node, the CPU and the memory that it holds there, whether it is leaving."""
@@ -169,7 +172,10 @@ def _level(word: str) -> Level | None:
 
 def _engine_group(row: JobRow) -> Group:
     room = row.groups__cpu_milli, row.groups__memory_mib
-    request = _request(*_devices(row), *room)
+    if row.groups__gpu_milli:
+        request = _part(row.groups__gpu_milli, row.groups__gpu_mib, *room)
+    else:
+        request = _request(*_devices(row), *room)
     return _group(row.groups__name, row.groups__min_member, row.groups__max_member, request)
 
 
@@ -195,6 +201,17 @@ def _request(kind: Access, count: int, profile: str, cpu_milli: int, memory_mib:
     )
 
 
+@lru_cache(maxsize=MOST_SHARED)
+def _part(gpu_milli: int, gpu_mib: int, cpu_milli: int, memory_mib: int) -> Request:
+    return Request(
+        kind=Access.FRACTION,
+        gpu_milli=gpu_milli,
+        gpu_memory_mib=gpu_mib,
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+    )
+
+
 def _held(rows: Sequence[JobRow], places: Sequence[PlaceRow], positions: Positions) -> list[Held]:
     """The members on present nodes, in group and rank order."""
     group_at = {row.groups__id: row.groups__index for row in rows}
@@ -206,8 +223,8 @@ def _held(rows: Sequence[JobRow], places: Sequence[PlaceRow], positions: Positio
             continue
         own[group_at[place.members__group_id], place.members__rank, member] = place
         if place.held__gpu_id is not None:
-            device = place.held__gpu_id, place.held__instance_id, place.held__share
-            devices[member].append(device)
+            share = None if place.held__milli else place.held__share
+            devices[member].append((place.held__gpu_id, place.held__instance_id, share))
     return [
         Held(
             placed_member(group, rank, positions.nodes[place.node_id], devices[member], positions),

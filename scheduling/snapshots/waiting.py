@@ -116,7 +116,8 @@ def kept_devices(cluster: Cluster, positions: Positions, at: datetime) -> tuple[
             continue
         devices = members.setdefault((hold.job_id, hold.group_index, hold.rank, node), [])
         if hold.gpu_id is not None:
-            devices.append((hold.gpu_id, hold.instance_id, hold.share))
+            share = None if hold.milli else hold.share
+            devices.append((hold.gpu_id, hold.instance_id, share))
         until[hold.job_id] = _until(hold, cluster, at)
     by_job = defaultdict(list)
     for (job, group, rank, node), devices in members.items():

@@ -57,6 +57,8 @@ def _left_out(job: Job) -> Iterator[Promise]:
         yield _("that it may start with fewer members")
     if any(group.cpu_milli or group.memory_mib for group in groups):
         yield _("CPU and memory")
+    if any(group.gpu_milli for group in groups):
+        yield _("that members have parts of GPUs")
     if len(accepted) > 1:
         yield _("the choice of GPU models")
     if job.gpu_memory_mib or job.required_level or job.preferred_level or job.needs_island:

@@ -11,7 +11,9 @@ from tests.kube import pod_group_ways
 from tests.kube.polling import eventually
 from tests.kube.tenant import NODES, gates_of, guarded_tenant, manifest
 from topology.kube import names
-from topology.kube.admission.rules import RULE_SETS
+from topology.kube.admission.rules import HAMI_BINDS, RULE_SETS
+from topology.kube.hami import given_gpus
+from topology.kube.values import MemberRelease
 
 pytestmark = pytest.mark.kube
 
@@ -53,6 +55,7 @@ HELD = {
     "a pod asks for a GPU": ("pods", manifest(gpus=1)),
     "a pod asks for a slice of one": ("pods", manifest(resources={"nvidia.com/mig-1g.10gb": 1})),
     "a pod asks for a shared one": ("pods", manifest(resources={"nvidia.com/gpu.shared": 1})),
+    "a pod asks for memory of one": ("pods", manifest(resources={"nvidia.com/gpumem": 1000})),
     "a pod asks for a device that nobody told us of": (
         "pods",
         manifest(resources={"example.com/accelerator": 1}),
@@ -155,6 +158,26 @@ def bind(pod_name, path):
     return attempt, ("muster-bindings", "scheduler-binds")
 
 
+def bind_as(tenant, account):
+    """As `bind`, by an account that RBAC lets do it."""
+    tenant.mighty.create(tenant.pods, manifest("a", schedulerName="nobody"))
+    target = {"apiVersion": "v1", "kind": "Node", "name": NODES[0]}
+    body = {"metadata": {"name": "a"}, "target": target}
+    return let(tenant, account).ask("POST", f"{tenant.pods}/a/binding", body)
+
+
+def let(tenant, account):
+    """Somebody whom RBAC refuses nothing in the namespace either: what is left are the policies."""
+    rights = tenant.group("rbac.authorization.k8s.io/v1/rolebindings")
+    subject = {"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}
+    role = {"kind": "Role", "name": "mighty", "apiGroup": "rbac.authorization.k8s.io"}
+    metadata = {"name": account.replace(":", "-")}
+    tenant.admin.ask("POST", rights, {"metadata": metadata, "roleRef": role, "subjects": [subject]})
+    him = tenant.admin.acting_as(account)
+    eventually(lambda: him.ask("GET", tenant.pods)[0] == 200, within=30)
+    return him
+
+
 def debug(tenant, path, **how):
     container = {"name": "d", "image": "nvidia/cuda:13", "targetContainerName": "main", **how}
     patch = {"spec": {"ephemeralContainers": [container]}}  # merged by name
@@ -214,6 +237,16 @@ ENV = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
 MOUNT = {"volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]}
 HOST_DEV = [{"name": "v", "hostPath": {"path": "/dev"}}]
 
+PART = {names.GPU: "1", names.GPU_MEMORY_PART: "1000", names.GPU_CORES_PART: "10"}
+A_PART = {
+    "gpus_per_member": 0,
+    "gpu_milli": 250,
+    "gpu_mib": 1000,
+    "back_end": "hami",
+    "priority_class": names.PARTS,
+}
+GROWN = {"hami.io/vgpu-devices-to-allocate": "GPU-1,NVIDIA,80000,100:;"}
+
 CLAIM = {
     "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": names.DRA_DRIVER}}]}
 }
@@ -251,6 +284,32 @@ REFUSED = {
     "binds the pod himself": bind("a", lambda t: f"{t.pods}/a/binding"),
     "binds the pod himself the old way": bind("a", lambda t: f"{t.home}/bindings"),
     "asks for another scheduler": refused_pod("scheduler", gpus=1, schedulerName="mine"),
+    "asks for the scheduler of HAMi": refused_pod(
+        "scheduler", resources=PART, schedulerName=names.HAMI_SCHEDULER
+    ),
+    "binds as HAMi's account of his namespace": (
+        lambda t: bind_as(t, f"system:serviceaccount:{t.spec.namespace}:{names.HAMI_SCHEDULER}"),
+        ("muster-bindings", "scheduler-binds"),
+    ),
+    "passes for a pod that HAMi has placed": refused_pod(
+        "no-back-end", metadata={"annotations": {names.HAMI_PHASE: "allocating"}}
+    ),
+    "says which GPU he would like a part of": refused_pod(
+        "no-back-end", gpus=1, metadata={"annotations": {"nvidia.com/use-gpuuuid": "GPU-1"}}
+    ),
+    "has a member's part grow": on_running(
+        "muster-pods", "no-back-end", patched({"metadata": {"annotations": GROWN}})
+    ),
+    "has a member's part grow before it is placed": (
+        lambda t: t.mighty.patch(
+            f"{t.pods}/{t.held(**A_PART)[0].pod_name}", {"metadata": {"annotations": GROWN}}
+        ),
+        ("muster-pods", "no-back-end"),
+    ),
+    "lifts the bounds of a part": refused_pod(
+        "no-device-by-name",
+        container={"env": [{"name": "CUDA_DEVICE_MEMORY_LIMIT_0", "value": "80000m"}]},
+    ),
     "tolerates the pool": refused_pod("no-pool-toleration", tolerations=[TOLERATES]),
     "tolerates everything": refused_pod("no-pool-toleration", tolerations=[{"operator": "Exists"}]),
     "tolerates the pool later": (
@@ -430,6 +489,39 @@ def test_its_pods_are_refused(tenant, kind, pods, rule):
 
     assert eventually(refusals, within=30)
     assert tenant.admin.get(tenant.pods)["items"] == []
+
+
+def test_hami_places_a_member_and_says_what_it_gave(tenant):
+    """As its scheduler and device plugin do, with their account; nobody else may."""
+    member, _gang = tenant.held(**A_PART)
+    path, uuid = f"{tenant.pods}/{member.pod_name}", "GPU-0b1c2d3e"
+    tenant.gateway.release(
+        MemberRelease(
+            namespace=member.namespace,
+            pod_name=member.pod_name,
+            pod_uid=member.pod_uid,
+            node=NODES[0],
+            attempt=1,
+            devices=("0#0",),
+            back_end="hami",
+            part_of=(uuid,),
+        )
+    )
+    hami = let(tenant, HAMI_BINDS)
+    said = {names.HAMI_ALLOCATED: f"{uuid},NVIDIA,1000,25:;", names.HAMI_PHASE: "success"}
+    target = {"apiVersion": "v1", "kind": "Node", "name": NODES[0]}
+
+    pod = tenant.pod(member.pod_name)
+    noted, _ = hami.patch(path, {"metadata": {"annotations": said}}, kind="merge")
+    bound, _ = hami.ask(
+        "POST", f"{path}/binding", {"metadata": {"name": member.pod_name}, "target": target}
+    )
+
+    assert (noted, bound) == (200, 201)
+    assert pod["spec"]["schedulerName"] == names.HAMI_SCHEDULER
+    assert pod["metadata"]["annotations"]["nvidia.com/use-gpuuuid"] == uuid
+    assert given_gpus(tenant.pod(member.pod_name)) == (uuid,)
+    assert tenant.pod(member.pod_name)["spec"]["nodeName"] == NODES[0]
 
 
 # Stopped by something else before it comes to this rule; test_tenancy tries it alone.

@@ -89,6 +89,7 @@ def test_a_node_is_written_down_with_all_that_it_has():
             "replicas": 1,
             "paused": [],
         },
+        "back_ends": [],
         "survey": {"driver": {"state": "ok"}, "gpudirect": "no"},
         "taints": [{"key": "team", "value": "storage", "effect": "NoSchedule"}],
         "others": [],

@@ -4,9 +4,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from topology.catalog.boards import mig_resource
+from topology.catalog.sharing import SharingMode
 from topology.kube import names, podgroups, rendezvous
 from topology.kube.values import GangSpec, MemberRelease
 from topology.kube.wire import Obj
+from topology.layouts.devices import ContainerRequest, DeviceWish, request_of
 
 DEFAULT_IMAGE = "busybox"
 # The cluster ends a gang so long after its walltime, should nobody have done so by then. It counts
@@ -32,8 +34,15 @@ def labels_of(spec: GangSpec) -> dict[str, str]:
 
 
 def notes_of(spec: GangSpec) -> dict[str, str]:
+    part = dict(_part(spec).annotations) if spec.back_end else {}
     saved = {names.SAVED_SECONDS: str(spec.saved_seconds)} if spec.saved_seconds else {}
-    return {**spec.annotations, **saved, names.ATTEMPT: str(spec.attempt)}
+    return {**spec.annotations, **part, **saved, names.ATTEMPT: str(spec.attempt)}
+
+
+def _pod_labels(spec: GangSpec) -> dict[str, str]:
+    """HAMi takes every pod that asks for a GPU for its own, unless the pod says that it is not."""
+    is_its_own = spec.back_end == SharingMode.HAMI or not spec.devices_per_member
+    return labels_of(spec) if is_its_own else {**labels_of(spec), names.HAMI_WEBHOOK: "ignore"}
 
 
 def gang_job(spec: GangSpec) -> Obj:
@@ -41,7 +50,7 @@ def gang_job(spec: GangSpec) -> Obj:
 
     It is suspended until all that its members need to find each other is there.
     """
-    template = {"labels": labels_of(spec), "annotations": notes_of(spec)}
+    template = {"labels": _pod_labels(spec), "annotations": notes_of(spec)}
     # Of the Job, since that of a pod may never be raised.
     deadline = {} if spec.walltime_seconds is None else _deadline(spec.walltime_seconds)
     return {
@@ -86,6 +95,8 @@ def _pod_spec(spec: GangSpec) -> Obj:
         pod["subdomain"] = spec.job  # of the Service that `rendezvous` makes
     if spec.priority_class:
         pod["priorityClassName"] = spec.priority_class
+    if spec.back_end == SharingMode.HAMI:
+        pod["schedulerName"] = names.HAMI_SCHEDULER
     if spec.by_claim:
         claim = {"name": names.CLAIM, "resourceClaimTemplateName": spec.key.name}
         pod["resourceClaims"] = [claim]
@@ -119,12 +130,19 @@ def _devices(spec: GangSpec) -> dict[str, str]:
     MIG instances have names of their own where the strategy is mixed, and shares where the plugin
     renames them: so nobody who asks for a GPU is given a part of one.
     """
+    if spec.back_end:
+        return dict(_part(spec).limits)
     counts = {
         names.GPU: 0 if spec.by_claim else spec.gpus_per_member,
         mig_resource(spec.slice_profile): spec.slices_per_member,
         names.GPU_SHARED: spec.shares_per_member,
     }
     return {resource: str(count) for resource, count in counts.items() if count}
+
+
+def _part(spec: GangSpec) -> ContainerRequest:
+    wish = DeviceWish(count=1, gpu_milli=spec.gpu_milli, memory_mib=spec.gpu_mib)
+    return request_of(SharingMode(spec.back_end), wish)
 
 
 def next_attempt(spec: GangSpec, *, before: str) -> list[Obj]:
@@ -197,6 +215,7 @@ def as_found(release: MemberRelease, pod: Obj) -> list[Obj]:
         names.DEVICES: devices_of(release),
         names.GANG_RANK: str(release.rank),
         names.WORLD_SIZE: str(release.world_size),
+        **_told_back_end(release),
     }
     return [
         _test("/metadata/uid", release.pod_uid),
@@ -207,6 +226,14 @@ def as_found(release: MemberRelease, pod: Obj) -> list[Obj]:
         *(_add(f"/metadata/annotations/{_escaped(name)}", text) for name, text in told.items()),
         {"op": "remove", "path": gate},
     ]
+
+
+def _told_back_end(release: MemberRelease) -> dict[str, str]:
+    """Which GPU the member's part is to be of, in the words of who gives it."""
+    if not release.part_of:
+        return {}
+    wish = DeviceWish(count=len(release.part_of), uuids=release.part_of)
+    return dict(request_of(SharingMode(release.back_end), wish).annotations)
 
 
 def gates_of(pod: Obj) -> list[str]:

@@ -33,6 +33,19 @@ GPU_SHARING = "nvidia.com/gpu.sharing-strategy"
 GPU_SHARED = "nvidia.com/gpu.shared"  # what a replica is called where the plugin renames it
 VENDOR = "nvidia.com/"
 DRA_DRIVER = "gpu.nvidia.com"  # of whole GPUs that are given by claims; its device class, too
+# HAMi, which gives parts of GPUs by amounts: pkg/device/nvidia/device.go and pkg/util/types.go.
+GPU_MEMORY_PART = "nvidia.com/gpumem"  # MiB of each GPU
+GPU_CORES_PART = "nvidia.com/gpucores"  # percent of each GPU's processors
+HAMI_SCHEDULER = "hami-scheduler"  # of its chart, and the service account that binds there
+HAMI_NAMESPACE = "kube-system"  # where its own guide installs it
+HAMI_WEBHOOK = "hami.io/webhook"  # on a pod: "ignore" keeps its webhook from it
+HAMI_REGISTER = "hami.io/node-nvidia-register"  # on a node: its GPUs
+HAMI_ALLOCATED = "hami.io/vgpu-devices-allocated"  # on a pod: what it has of which GPUs
+HAMI_PHASE = "hami.io/bind-phase"  # on a pod: allocating, success or failed
+VOLCANO_REGISTER = "volcano.sh/node-vgpu-register"  # as HAMi's, of Volcano vGPU
+VOLCANO_PREFIX = "volcano.sh/"
+# By these annotations such back ends are told what to give, and note what they gave.
+BACK_END_NOTES = ("hami.io/", VENDOR, VOLCANO_PREFIX)
 CLAIM = "gpus"  # a member's claim, as its pod calls it
 POD_GROUPS = "muster-"  # what the names of our gangs' PodGroups begin with
 MEMBER_RANK = "muster.dev/member"  # on a claim: the rank of its member within its group
@@ -62,6 +75,8 @@ KEPT_BY = "app.kubernetes.io/managed-by"
 US = "muster"  # our name: as field manager, in KEPT_BY, and for what is made once in a cluster
 MEMBERS = "muster-member"  # the PriorityClass of a gang's pods
 STANDBY = "muster-standby"  # that of jobs that no quota is charged for
+PARTS = "muster-part"  # that of members that have a part of one GPU
+PRIORITIES = (MEMBERS, STANDBY, PARTS)
 PEOPLE = "muster-tenant"  # ClusterRole, RoleBinding and ServiceAccount of a tenant's people
 
 # By these a container runtime is told which devices to show, whatever the cluster has given.
@@ -74,4 +89,6 @@ DEVICE_VARIABLES = (
     "ASCEND_VISIBLE_DEVICES",
     "HABANA_VISIBLE_DEVICES",
 )
+# By these the library that bounds a part of a GPU is told how much it is.
+LIMIT_VARIABLES = ("CUDA_DEVICE_MEMORY_", "CUDA_DEVICE_SM_")
 CDI = "cdi.k8s.io/"  # of annotations that do so

@@ -3,12 +3,15 @@
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from topology.catalog.boards import MIG_PREFIX
 from topology.catalog.gpus import find_model
 from topology.catalog.mig import find_layout
 from topology.kube import names, quantities
+from topology.kube.hami import Registered, given_gpus, registered_gpus
 from topology.kube.usage import use_of
 from topology.kube.values import (
     ClockSeen,
@@ -56,7 +59,7 @@ def node_seen(obj: Obj, *, gone: bool = False) -> NodeSeen:
         version=version_of(obj),
         cpu_milli=quantities.milli(room.get("cpu", "0")),
         memory_mib=quantities.mebibytes(room.get("memory", "0")),
-        gpu_count=_whole_gpus(room, labels),
+        gpu_count=_gpu_count(obj),
         is_cordoned=bool(obj.get("spec", {}).get("unschedulable")),
         is_ready=_is_ready(obj),
         gpu_product=_product(labels) or (gpus[0].model if gpus else ""),
@@ -67,6 +70,7 @@ def node_seen(obj: Obj, *, gone: bool = False) -> NodeSeen:
         gpus=gpus,
         survey=survey_seen(obj),
         layout=layout_seen(obj),
+        back_ends=back_ends_of(obj),
         taints=tuple(_taint(t) for t in taints if t["key"] not in _TOLERATED | _SAID_ELSEWHERE),
         gone=gone,
     )
@@ -96,11 +100,14 @@ def gpus_of(node: Obj) -> tuple[GpuSeen, ...]:
     under names of our own.
     """
     labels = node["metadata"].get("labels") or {}
-    sharing = _sharing(labels)
+    sharing, by_amounts = _sharing(labels), registered_gpus(node)
     text = (node["metadata"].get("annotations") or {}).get(names.GPUS)
     if text:
         found = (_gpu(gpu, sharing) for gpu in json.loads(text))
-        return tuple(sorted(found, key=lambda gpu: gpu.index))
+        in_order = tuple(sorted(found, key=lambda gpu: gpu.index))
+        return _as_registered(in_order, by_amounts) if by_amounts else in_order
+    if by_amounts:
+        return tuple(map(_gpu_by_amounts, by_amounts))
     status = node.get("status", {})
     room = status.get("capacity") or status.get("allocatable") or {}
     offered = (names.GPU, names.GPU_SHARED)
@@ -111,6 +118,67 @@ def gpus_of(node: Obj) -> tuple[GpuSeen, ...]:
         GpuSeen(index=n, uuid=f"unknown-{n}", model=_model(labels), **sharing)
         for n in range(count // sharing.get("replicas", 1))
     )
+
+
+def _as_registered(gpus: tuple[GpuSeen, ...], by: tuple[Registered, ...]) -> tuple[GpuSeen, ...]:
+    """GPUs as HAMi hands them out. One that it does not, or cut into slices, nobody gives us."""
+    of = {own.uuid: own for own in by if own.healthy and own.by_amounts}
+
+    def seen(gpu: GpuSeen) -> GpuSeen:
+        own = of.get(gpu.uuid)
+        if own is None:
+            return replace(gpu, healthy=False)
+        # It may lend out more memory than there is; a plan goes by what there is.
+        memory = min(gpu.memory_mib or own.memory_mib, own.memory_mib)
+        return replace(gpu, mode="hami", replicas=1, slices=(), memory_mib=memory)
+
+    return tuple(map(seen, gpus))
+
+
+def _gpu_by_amounts(own: Registered) -> GpuSeen:
+    return GpuSeen(
+        index=own.index,
+        uuid=own.uuid,
+        model=own.model,
+        memory_mib=own.memory_mib or None,
+        numa=own.numa,
+        healthy=own.healthy and own.by_amounts,
+        mode="hami",
+    )
+
+
+def _gpu_count(node: Obj) -> int:
+    """GPUs of a node, however many there are said to be of each."""
+    labels = node["metadata"].get("labels") or {}
+    room = node.get("status", {}).get("allocatable") or {}
+    by_amounts = registered_gpus(node)
+    if by_amounts:
+        return len(by_amounts) if quantities.whole(room.get(names.GPU, "0")) else 0
+    return _whole_gpus(room, labels)
+
+
+def back_ends_of(node: Obj) -> tuple[str, ...]:
+    """Who hands out a node's GPUs, where that is not the device plugin alone.
+
+    The device plugin shows itself by names that others do not use, or by one GPU for each board
+    where HAMi would offer as many as members may share it.
+    """
+    meta, room = node["metadata"], node.get("status", {}).get("allocatable") or {}
+    notes, by_amounts = meta.get("annotations") or {}, registered_gpus(node)
+    is_volcano = bool(notes.get(names.VOLCANO_REGISTER)) or any(
+        name.startswith(names.VOLCANO_PREFIX) and quantities.whole(amount)
+        for name, amount in room.items()
+    )
+    if not by_amounts and not is_volcano:
+        return ()
+    slices = any(n.startswith(MIG_PREFIX) and quantities.whole(c) for n, c in room.items())
+    shares = quantities.whole(room.get(names.GPU_SHARED, "0")) > 0
+    whole = quantities.whole(room.get(names.GPU, "0"))
+    is_counted_once = whole == len(by_amounts) != sum(own.count for own in by_amounts)
+    has_plugin = slices or shares or bool(_sharing(meta.get("labels") or {}))
+    has_plugin |= is_counted_once if by_amounts else whole > 0
+    seen = {"device_plugin": has_plugin, "hami": bool(by_amounts), "volcano_vgpu": is_volcano}
+    return tuple(name for name, is_there in seen.items() if is_there)
 
 
 def _whole_gpus(room: Obj, labels: dict[str, str]) -> int:
@@ -200,6 +268,7 @@ def member_seen(obj: Obj, *, gone: bool = False) -> MemberSeen | None:
         stop_by=instant(meta.get("deletionTimestamp")),
         foreign_gates=tuple(gate for gate in gates if gate != names.GATE),
         devices=_devices(notes.get(names.DEVICES_GIVEN, "")),
+        part_of=given_gpus(obj),
         by_hand=not any(_is_job(owner) for owner in meta.get("ownerReferences") or []),
         use=use_of(obj, gone=gone),
     )

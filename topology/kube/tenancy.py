@@ -50,11 +50,13 @@ def tenant_objects(spec: TenancySpec) -> list[Obj]:
 def priority_classes() -> list[Obj]:
     """Of gangs' pods: none of them takes the room of another pod by itself.
 
-    Those of standby jobs are apart, since the last wall is not to count what no quota counts.
+    Those of standby jobs are apart, since the last wall is not to count what no quota counts; and
+    those that have parts of GPUs, each of which it would count as a whole one.
     """
     return [
         _priority_class(names.MEMBERS, "Members of jobs that Muster has placed."),
         _priority_class(names.STANDBY, "Members of standby jobs, which no quota is charged for."),
+        _priority_class(names.PARTS, "Members of jobs that have a part of one GPU each."),
     ]
 
 

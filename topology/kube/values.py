@@ -62,7 +62,11 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSeen:
-    """A machine as last reported; `gone` when it has left the cluster."""
+    """A machine as last reported; `gone` when it has left the cluster.
+
+    back_ends: who hands out its GPUs, where that is not the device plugin alone: of SharingMode's
+    Backend, in that order.
+    """
 
     name: str
     uid: str = ""
@@ -80,6 +84,7 @@ class NodeSeen:
     gpus: tuple[GpuSeen, ...] = ()
     survey: Mapping[str, Any] = field(default_factory=dict)  # links, driver, gpudirect
     layout: LayoutSeen = LayoutSeen()
+    back_ends: tuple[str, ...] = ()
     taints: tuple[Mapping[str, str], ...] = ()  # {key, value, effect}; others', not our own
     gone: bool = False
 
@@ -129,6 +134,7 @@ class MemberSeen:
     stopping: told to end, still there; it should be gone at `stop_by`.
     foreign_gates: gates of others that hold it, which we leave alone.
     devices: what it was given, in the words of MemberRelease.devices; none if nobody says.
+    part_of: UUIDs of GPUs that it was given parts of, where that is how it is said.
     by_hand: it bears our labels, and no Job of a gang has made it.
     use: what it takes of its node; None while it takes nothing.
     """
@@ -153,6 +159,7 @@ class MemberSeen:
     stop_by: datetime | None = None
     foreign_gates: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    part_of: tuple[str, ...] = ()
     by_hand: bool = False
     use: Use | None = None
 
@@ -350,6 +357,7 @@ class GangSpec:
     min_total: the least members of the whole gang, where that is more than its groups' together.
     by_claim: its GPUs are claimed one by one, where nodes give them so.
     in_pod_group: its pods name the PodGroup of the whole gang, where the cluster has such groups.
+    gpu_milli, gpu_mib: each member's part of one GPU, which `back_end` gives, a SharingMode.
     """
 
     namespace: str
@@ -361,6 +369,8 @@ class GangSpec:
     slice_profile: str = ""
     slices_per_member: int = 0
     shares_per_member: int = 0
+    gpu_milli: int = 0
+    gpu_mib: int = 0
     cpu_milli: int = 0
     memory_mib: int = 0
     image: str = ""
@@ -376,11 +386,13 @@ class GangSpec:
     min_total: int = 0
     by_claim: bool = False
     in_pod_group: bool = False
+    back_end: str = ""
 
     @property
     def devices_per_member(self) -> int:
-        """GPUs, slices or shares."""
-        return self.gpus_per_member + self.slices_per_member + self.shares_per_member
+        """GPUs, slices, shares or a part."""
+        part = min(self.gpu_milli, 1)
+        return self.gpus_per_member + self.slices_per_member + self.shares_per_member + part
 
     @property
     def key(self) -> GangKey:
@@ -457,6 +469,7 @@ class MemberRelease:
     devices: on that node; GPU 5, the MIG instance of it that starts at 4 as 5@4, its share as 5#2.
     rank, world_size: the member's among all of the gang's, and how many those are.
     claim: where its node gives GPUs by claims.
+    back_end, part_of: who gives it a part of a GPU, and the UUID of that.
     """
 
     namespace: str
@@ -468,6 +481,8 @@ class MemberRelease:
     rank: int = 0
     world_size: int = 1
     claim: MemberClaim | None = None
+    back_end: str = ""
+    part_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,13 @@ def volcano_request(wish: DeviceWish, *, memory_factor: int = 1) -> ContainerReq
     )
 
 
+def request_of(mode: SharingMode, wish: DeviceWish) -> ContainerRequest:
+    """The request under a back end that gives parts of GPUs. ValueError for any other."""
+    if mode != SharingMode.HAMI:
+        raise ValueError(f"{mode} gives no parts of GPUs by amounts")
+    return hami_request(wish)
+
+
 def least_memory_factor(models: Sequence[GpuModel]) -> int:
     """The least `--gpu-memory-factor` with which a node of these GPUs registers at all.
 

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -43,6 +43,7 @@ class Node(models.Model):
     is_cordoned = models.BooleanField(default=False)
     is_ready = models.BooleanField(default=True)
     is_changing = models.BooleanField(default=False)  # a rollout has it in hand: nothing starts
+    back_ends = models.JSONField(default=list, blank=True)  # of kube.values.NodeSeen
     layout_seen = models.JSONField(default=dict, blank=True)  # of kube.values.LayoutSeen
     # GPUs that can be claimed, [{device, uuid, model, memory_mib}], by the list that names them.
     claimable = models.JSONField(default=dict, blank=True)
@@ -83,7 +84,12 @@ class Node(models.Model):
     def is_open(self) -> bool:
         """Whether it may take new members now."""
         is_closed = self.is_cordoned or self.is_changing or self.repels or self.foreign_schedulers
-        return self.is_ready and not is_closed and self.gone_at is None
+        return self.is_ready and not is_closed and not self.is_mixed and self.gone_at is None
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether more than one back end hands out its GPUs, none of which knows of the others."""
+        return is_mixed(self.back_ends)
 
     @property
     def repels(self) -> bool:
@@ -111,6 +117,11 @@ Uses = Iterable[Mapping[str, Any]]
 def repels(taints: Iterable[Mapping[str, str]]) -> bool:
     """Whether one of `taints` keeps new members away."""
     return any(taint["effect"] in REPELLING for taint in taints)
+
+
+def is_mixed(back_ends: Sequence[str]) -> bool:
+    """Whether it is more than one that hands out the GPUs of a node."""
+    return len(back_ends) > 1
 
 
 def foreign_uses(others: Uses, strays: Mapping[str, Mapping[str, Any]]) -> Uses:

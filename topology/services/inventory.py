@@ -122,6 +122,7 @@ def _facts(cluster: Cluster, seen: NodeSeen) -> dict[str, Any]:
         "is_ready": seen.is_ready,
         "taints": [dict(taint) for taint in seen.taints],
         "layout_seen": {**asdict(seen.layout), "paused": list(seen.layout.paused)},
+        "back_ends": list(seen.back_ends),
         "survey": dict(seen.survey),
         "seen_version": seen.version,
     }

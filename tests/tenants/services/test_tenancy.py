@@ -282,9 +282,10 @@ def test_a_tenants_objects_are_printed(tenant, cluster, capsys):
 def test_what_all_tenants_share_is_printed(capsys):
     found = printed(capsys, "cluster_objects", "--account", "muster")
 
-    assert found[:5] == [
+    assert found[:6] == [
         ("PriorityClass", "muster-member"),
         ("PriorityClass", "muster-standby"),
+        ("PriorityClass", "muster-part"),
         ("ClusterRole", "muster-tenant"),
         ("MutatingAdmissionPolicy", "muster-gate"),
         ("MutatingAdmissionPolicyBinding", "muster-gate"),
@@ -298,7 +299,7 @@ def test_webhooks_are_printed_for_a_cluster_without_policies(capsys, tmp_path):
 
     found = printed(capsys, "cluster_objects", *asked)
 
-    assert found[3:5] == [
+    assert found[4:6] == [
         ("MutatingWebhookConfiguration", "muster-gate"),
         ("ValidatingWebhookConfiguration", "muster-pods"),
     ]

@@ -58,6 +58,22 @@ def same_notes() -> str:
     )
 
 
+_IS_BACK_ENDS = " || ".join(f"k.startsWith({text(prefix)})" for prefix in names.BACK_END_NOTES)
+
+
+def has_back_end_notes(obj: str) -> str:
+    """Whether an annotation is one by which a back end is told what to give."""
+    return f"{notes(obj, 'annotations')}.exists(k, {_IS_BACK_ENDS})"
+
+
+def same_back_end_notes() -> str:
+    old, new = notes("oldObject", "annotations"), notes("object", "annotations")
+    return (
+        f"({old}.all(k, !({_IS_BACK_ENDS}) || (k in {new} && {new}[k] == {old}[k]))"
+        f" && {new}.all(k, !({_IS_BACK_ENDS}) || k in {old}))"
+    )
+
+
 def same(*fields: str, none: str) -> str:
     pairs = (
         f"object.metadata.?{field}.orValue({none}) == oldObject.metadata.?{field}.orValue({none})"
@@ -106,8 +122,9 @@ def _any_container(condition: str) -> str:
     )
 
 
+_IS_LIMIT = " || ".join(f"e.name.startsWith({text(prefix)})" for prefix in names.LIMIT_VARIABLES)
 NAMES_DEVICES = _any_container(
-    f"c.?env.orValue([]).exists(e, e.name in {list(names.DEVICE_VARIABLES)})"
+    f"c.?env.orValue([]).exists(e, e.name in {list(names.DEVICE_VARIABLES)} || {_IS_LIMIT})"
     " || c.?volumeMounts.orValue([]).exists(m,"
     " m.mountPath.startsWith('/var/run/nvidia-container-devices'))"
 )

@@ -19,15 +19,20 @@ from topology.kube.admission.expressions import (
     NAMES_DEVICES,
     OPERATOR,
     POD_VARIABLES,
+    has_back_end_notes,
     has_gate,
     notes,
     ours,
     pool_tolerations,
     same,
+    same_back_end_notes,
     same_notes,
     text,
 )
 
+# HAMi binds the pods of its scheduler itself. No tenant can be this account, whatever he makes in
+# his namespace.
+HAMI_BINDS = f"system:serviceaccount:{names.HAMI_NAMESPACE}:{names.HAMI_SCHEDULER}"
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 
 
@@ -100,7 +105,7 @@ _PRIORITY = Rule(
     "priority",
     (CREATE,),
     "object.spec.?priority.orValue(0) <= 0 || (variables.isMember"
-    f" && object.spec.?priorityClassName.orValue('') in ['{names.MEMBERS}', '{names.STANDBY}'])",
+    f" && object.spec.?priorityClassName.orValue('') in {list(names.PRIORITIES)})",
     "a pod here has no priority of its own; leave out priorityClassName",
 )
 _OUR_NOTES = Rule(
@@ -124,7 +129,8 @@ _SCHEDULER = Rule(
     "scheduler",
     (CREATE,),
     "!variables.asksGpu || object.spec.?schedulerName.orValue('default-scheduler')"
-    " == 'default-scheduler'",
+    " == 'default-scheduler' || (variables.isMember"
+    f" && object.spec.?schedulerName.orValue('') == {text(names.HAMI_SCHEDULER)})",
     "pods with GPUs are bound by the default scheduler; leave out spec.schedulerName",
 )
 _NO_HOST = Rule(
@@ -159,6 +165,14 @@ _NO_POD_GROUP = Rule(
     f".startsWith({text(names.POD_GROUPS)})",
     f"PodGroups whose name begins with {names.POD_GROUPS} are of jobs of Muster; name another one",
 )
+_NO_BACK_END = Rule(
+    "no-back-end",
+    (CREATE, UPDATE),
+    f"{MUSTER} || {CLUSTER} && variables.isMember"
+    f" || (oldObject == null ? !{has_back_end_notes('object')} : {same_back_end_notes()})",
+    "how much of a GPU a pod has, and of which, is between Muster and what gives it: leave out"
+    " annotations of hami.io, nvidia.com and volcano.sh",
+)
 _NO_LONG_GRACE = Rule(
     "no-longer-grace",
     (DELETE,),
@@ -186,6 +200,7 @@ PODS = RuleSet(
         _NO_SIDE_DOOR,
         _NO_CDI,
         _NO_POD_GROUP,
+        _NO_BACK_END,
         _NO_LONG_GRACE,
     ),
 )
@@ -238,7 +253,7 @@ BINDINGS = RuleSet(
         Rule(
             "scheduler-binds",
             (CREATE,),
-            "request.userInfo.username == 'system:kube-scheduler'",
+            f"request.userInfo.username in {['system:kube-scheduler', HAMI_BINDS]}",
             "only the scheduler binds pods here",
         ),
     ),
