@@ -116,6 +116,15 @@ REFUSALS = {
         {"environment": {"NVIDIA_VISIBLE_DEVICES": "all"}},
     ),
     "devices by an annotation": ("annotations", {"annotations": {"cdi.k8s.io/a": "all"}}),
+    "a GPU by HAMi's annotation": (
+        "annotations",
+        {"annotations": {"nvidia.com/use-gpuuuid": "GPU-1"}},
+    ),
+    "more of a GPU by HAMi's annotation": ("annotations", {"annotations": {"hami.io/a": "b"}}),
+    "more of a GPU by the environment": (
+        "environment",
+        {"environment": {"CUDA_DEVICE_MEMORY_LIMIT_0": "80000m"}},
+    ),
     "an annotation of ours": ("annotations", {"annotations": {"muster.dev/attempt": "9"}}),
     "a long image": ("image", {"image": "x" * 301}),
     "a command with NUL": ("command", {"command": ("a\0",)}),

@@ -82,6 +82,8 @@ def test_a_job_is_told_in_full(api, member, cluster):
                 "slice_profile": "",
                 "slices_per_member": 0,
                 "shares_per_member": 0,
+                "gpu_milli": 0,
+                "gpu_mib": 0,
                 "cpu_milli": 0,
                 "memory_mib": 0,
             }

@@ -100,6 +100,8 @@ def test_a_flat_form_becomes_a_job_of_one_group(api, cluster, asked, sent):
                 "slice_profile": "",
                 "slices_per_member": 0,
                 "shares_per_member": 0,
+                "gpu_milli": 0,
+                "gpu_mib": 0,
                 "cpu_milli": 4000,
                 "memory_mib": 65536,
             }
@@ -411,7 +413,13 @@ def test_who_asks_for_parts_of_gpus_asks_for_no_whole_ones(api, cluster, asked, 
     body = api.post(JOBS, asked | devices, format="json").json()
 
     (group,) = body["groups"]
-    nothing = {"slice_profile": "", "slices_per_member": 0, "shares_per_member": 0}
+    nothing = {
+        "slice_profile": "",
+        "slices_per_member": 0,
+        "shares_per_member": 0,
+        "gpu_milli": 0,
+        "gpu_mib": 0,
+    }
     assert {name: group[name] for name in (*nothing, "gpus_per_member")} == {
         **nothing,
         **devices,
