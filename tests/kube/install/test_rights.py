@@ -79,7 +79,9 @@ def is_guarded(plane):
 def stage(full, sent):
     """The whole scheduler on the cluster, whose calls are those of the two accounts."""
     cache.clear()
-    cluster = ClusterFactory(kubeconfig_path=str(full.worker.kubeconfig), is_simulated=False)
+    cluster = ClusterFactory(
+        kubeconfig_path=str(full.worker.kubeconfig), is_simulated=False, has_pod_groups=True
+    )
     gateway = LiveGateway(Noting(full.worker.kubeconfig))
     watching = Noting(full.watcher.kubeconfig)
     watch = ClusterWatch(lambda: watching, wall=lambda: datetime.now(UTC), stop=threading.Event())
