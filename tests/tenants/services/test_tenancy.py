@@ -303,7 +303,7 @@ def test_webhooks_are_printed_for_a_cluster_without_policies(capsys, tmp_path):
         ("MutatingWebhookConfiguration", "muster-gate"),
         ("ValidatingWebhookConfiguration", "muster-pods"),
     ]
-    assert len(found) == 15
+    assert len(found) == 16
 
 
 ASKED = ("cluster_objects", "--account", "a")
