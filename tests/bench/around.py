@@ -11,6 +11,7 @@ from tenants.models import (
     Announcement,
     ApiToken,
     Budget,
+    Invitation,
     Membership,
     Notification,
     PriorityClass,
@@ -20,6 +21,7 @@ from tenants.models import (
     Role,
     Tenancy,
     User,
+    Webhook,
 )
 from tenants.states import RequestState
 from tests.bench.fill import NOW
@@ -39,6 +41,8 @@ REQUESTS = 3  # of each tenant
 NOTICES = 200  # of each reader
 EVENTS = 20_000  # of the audit trail
 NODES = 40  # of the rollout
+INVITED = 50  # into the first tenant
+WEBHOOKS = 10  # of the first tenant
 STATES = [state for state in RequestState if state != RequestState.DRAFT]
 
 
@@ -54,6 +58,8 @@ class Around:
     rollout: Rollout
     announcement: Announcement
     array: JobArray
+    invitation: Invitation
+    webhook: Webhook
 
 
 def surround(filled, *, scale=1.0):
@@ -89,7 +95,18 @@ def surround(filled, *, scale=1.0):
         size=4,
         submitted_at=NOW,
     )
-    return Around(requests[0], member, window, block, layout, rollout, announcement, array)
+    return Around(
+        request=requests[0],
+        member=member,
+        window=window,
+        block=block,
+        layout=layout,
+        rollout=rollout,
+        announcement=announcement,
+        array=array,
+        invitation=_invitations(filled),
+        webhook=_webhooks(filled),
+    )
 
 
 def _people(filled):
@@ -102,6 +119,37 @@ def _people(filled):
         for n, user in enumerate(people)
     )
     return people[0]
+
+
+def _invitations(filled):
+    """Open ones; one of the first tenant."""
+    invited = Invitation.objects.bulk_create(
+        Invitation(
+            tenant=filled.tenants[0],
+            email=f"invited-{n}@example.org",
+            invited_by=filled.people["lead"],
+            asked_at=NOW,
+            expires_at=timezone.now() + timedelta(days=7),
+        )
+        for n in range(INVITED)
+    )
+    return invited[0]
+
+
+def _webhooks(filled):
+    """Those of the first tenant; one of them."""
+    made = Webhook.objects.bulk_create(
+        Webhook(
+            tenant=filled.tenants[0],
+            made_by=filled.people["lead"],
+            name=f"chat-{n}",
+            style="slack",
+            url="https://hook.example.org/services/x",
+            kinds=["job_failed"],
+        )
+        for n in range(WEBHOOKS)
+    )
+    return made[0]
 
 
 def _requests(filled):

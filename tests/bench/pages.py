@@ -9,6 +9,7 @@ from django.urls import URLPattern, get_resolver
 from django.utils.regex_helper import normalize
 
 from portal.core.warmth import settle
+from tenants.services.invitations import path_of
 from tests.bench.around import surround
 from tests.bench.figures import Figure, percentile
 from tests.bench.fill import Size, fill
@@ -60,6 +61,11 @@ def values(filled, around, role, route):
         "announcement": around.announcement.pk,
         "account": around.member.username,
         "error_code": "not-found",
+        "secret": path_of(around.invitation).rstrip("/").rpartition("/")[2],
+        "invited": around.invitation.pk,
+        "webhook": around.webhook.pk,
+        "hook": around.webhook.pk,
+        "cohort": filled.tenants[0].cohort_id,
     }
 
 
