@@ -181,6 +181,14 @@ ERRORS: dict[str, ErrorHelp] = {
             "GPUs of the kind. Ask for fewer members, or for another model."
         ),
     ),
+    "too_many": ErrorHelp(
+        422,
+        _("Too many mails in a short time"),
+        _(
+            "The address was mailed a moment ago, or the tenant has sent as many invitations as "
+            "a day allows. Try again later. Nothing was changed."
+        ),
+    ),
     "idempotency_key_reused": ErrorHelp(
         422,
         _("The key was used for another request"),

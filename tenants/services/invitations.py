@@ -53,8 +53,6 @@ class TooMany(Refused):
 class InvitationSpent(Refused):
     """Used, withdrawn, expired, replaced by a newer mail or never made: nobody can tell which."""
 
-    code = "invitation_spent"
-
 
 @dataclass(frozen=True, slots=True)
 class Line:

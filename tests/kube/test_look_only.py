@@ -60,6 +60,7 @@ ASKED = {
     "apply": (priority_classes(),),
     "missing_policies": (),
     "ensure_gang": (SPEC,),
+    "ensure_all": ((SPEC,),),
     "ensure_rendezvous": (MEETING,),
     "ensure_pod_group": (POD_GROUP,),
     "ease_pod_group": ("muster-nlp", "j-1"),
@@ -75,6 +76,7 @@ ASKED = {
     "delete_gang": (KEY,),
     "gangs": (),
     "members": (),
+    "members_of": ((KEY,),),
     "nodes": (),
 }
 # What an API server could be asked for any of them: an object, and a list of none.

@@ -51,8 +51,6 @@ class RefusedByCluster(Refused):
 class NotOffered(Refused):
     """The cluster has no such thing, or does not let us make one; one does without."""
 
-    code = "not_offered_by_cluster"
-
 
 class AttemptMoved(Conflict):
     """The gang in the cluster belongs to another attempt: this call comes too late or too early."""
