@@ -201,7 +201,7 @@
   document.addEventListener("keydown", function (event) {
     const list = document.querySelector("[data-keys]");
     const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
-    const isWriting = event.target.closest("input:not([type=checkbox]), textarea, select, dialog");
+    const isWriting = event.target.closest("input:not([type=checkbox]), textarea, select, dialog[open]");
     if (!list || !isPlain || isWriting) {
       return;
     }
