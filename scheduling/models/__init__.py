@@ -10,6 +10,7 @@ from scheduling.models.job import (
     Level,
     ServiceClass,
     devices_per_member,
+    most_devices,
 )
 from scheduling.models.layout_request import LayoutRequest
 from scheduling.models.member import Member
@@ -46,4 +47,5 @@ __all__ = [
     "StartEstimate",
     "Unknown",
     "devices_per_member",
+    "most_devices",
 ]

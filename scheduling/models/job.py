@@ -2,7 +2,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Q, Sum
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Least, Now
 from django.utils.translation import gettext_lazy as _
@@ -249,6 +249,11 @@ def devices_per_member(path: str) -> CombinedExpression:
     kinds = ("gpus_per_member", "slices_per_member", "shares_per_member")
     whole, slices, shares = (F(path + kind) for kind in kinds)
     return whole + slices + shares + Least(F(path + "gpu_milli"), 1)
+
+
+def most_devices() -> Sum:
+    """In a query of jobs: what each may come to hold, grown as far as it may grow."""
+    return Sum(F("groups__max_member") * devices_per_member("groups__"))
 
 
 class JobFlavor(models.Model):

@@ -36,10 +36,12 @@ class GpuUse:
     holder: Holder | None
 
 
-_OF_NODE = (
-    *("pk", "name", "flavor__name", "rack__name", "gone_at"),
-    *("is_ready", "is_cordoned", "is_changing", "taints", "others", "strays"),
+_STATE = (
+    *("name", "is_ready", "is_cordoned", "is_changing", "gone_at"),
+    *("taints", "others", "strays", "back_ends"),
 )
+_NAMES = ("flavor__name", "rack__name")
+_OF_NODE = ("pk", *_STATE, *_NAMES)
 _OF_GPU = ("pk", "node", "index", "island", "is_healthy")
 _OF_HOLDER = ("gpu", "placement__job__state", "placement__job", "placement__job__tenant__name")
 
@@ -158,20 +160,7 @@ def node_uses(nodes: NodeQuerySet, *, reader: User) -> list[NodeUse]:
     ]
 
 
-_SHOWN_OF_NODE = (
-    *(
-        "name",
-        "is_ready",
-        "is_cordoned",
-        "is_changing",
-        "taints",
-        "others",
-        "strays",
-        "gone_at",
-        "back_ends",
-    ),
-    *("cluster", "flavor", "rack", "flavor__name", "rack__name"),
-)
+_SHOWN_OF_NODE = (*_STATE, "cluster", "flavor", "rack", *_NAMES)
 
 
 def _held_per_node(nodes: NodeQuerySet, is_seen: Callable[[int], bool]) -> dict[int, Counter[str]]:

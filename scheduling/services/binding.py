@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 
 # Pods appear some hundredths of a second after their gang is opened, those of a large one batch
 # after batch. Where no further one comes for so long, the beat takes it up again.
-_PATIENCE_SECONDS = 2.0
-_PAUSE_SECONDS = 0.05
+PATIENCE_SECONDS = 2.0
+PAUSE_SECONDS = 0.05
 _OVERDUE = timedelta(seconds=30)  # after the grace that a member has to end in
 
 
@@ -208,9 +208,9 @@ def _looks(job: Job, group: JobGroup, gateway: Gateway) -> Iterator[dict[int, Me
         now = time.monotonic()
         if len(pods) > most:
             most, came_at = len(pods), now
-        elif now - came_at > _PATIENCE_SECONDS:
+        elif now - came_at > PATIENCE_SECONDS:
             return
-        time.sleep(max(_PAUSE_SECONDS, now - began))
+        time.sleep(max(PAUSE_SECONDS, now - began))
 
 
 def opening(pod: MemberSeen, place: Place, *, rank: int, size: int) -> MemberRelease:

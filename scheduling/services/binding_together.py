@@ -13,7 +13,14 @@ from typing import NamedTuple
 
 from portal.core.locks import LockSpace, advisory_locks
 from scheduling.models import Job, JobGroup
-from scheduling.services.binding import begin_now, bind, opening, starting
+from scheduling.services.binding import (
+    PATIENCE_SECONDS,
+    PAUSE_SECONDS,
+    begin_now,
+    bind,
+    opening,
+    starting,
+)
 from scheduling.services.gangs import gangs_of
 from scheduling.services.places import Place, places_of_all
 from scheduling.states import MemberPhase
@@ -22,10 +29,6 @@ from topology.kube.gateway import Gateway, RefusedByCluster
 from topology.kube.values import GangKey, GangSpec, MemberSeen
 
 logger = logging.getLogger(__name__)
-
-# As in `binding`: how long the next pod may take, and how long the cluster is left alone.
-_PATIENCE_SECONDS = 2.0
-_PAUSE_SECONDS = 0.05
 
 
 class _Single(NamedTuple):
@@ -127,11 +130,11 @@ def _is_its(pod: MemberSeen, single: _Single) -> bool:
 def _looks(left: Mapping[GangKey, _Single], gateway: Gateway) -> Iterator[list[MemberSeen]]:
     """The pods of those that are left, as they come and as long as more of them do."""
     came_at = time.monotonic()
-    while left and time.monotonic() - came_at <= _PATIENCE_SECONDS:
+    while left and time.monotonic() - came_at <= PATIENCE_SECONDS:
         began = time.monotonic()
         pods = [pod for pod in gateway.members_of(list(left)) if _is_its(pod, left[pod.key])]
         if pods:
             yield pods
             came_at = time.monotonic()
         if left:
-            time.sleep(max(_PAUSE_SECONDS, time.monotonic() - began))
+            time.sleep(max(PAUSE_SECONDS, time.monotonic() - began))

@@ -4,14 +4,14 @@ from datetime import datetime
 from enum import StrEnum
 
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from portal.core import audit
 from portal.core.clock import cluster_time
 from portal.core.errors import Refused
-from scheduling.models import Job, devices_per_member
+from scheduling.models import Job, most_devices
 from scheduling.querysets import JobQuerySet
 from scheduling.services.lifecycle import stop
 from scheduling.services.requests import JobRequest
@@ -54,10 +54,7 @@ def _membership(tenant: Tenant, user: User) -> Membership | None:
 
 
 def _check_gpus(request: JobRequest, own: Membership) -> None:
-    asked = sum(
-        group.most * (group.gpus_per_member + group.slices_per_member + group.shares_per_member)
-        for group in request.groups
-    )
+    asked = sum(group.most * group.devices_per_member for group in request.groups)
     if own.gpus_at_once is not None and asked > own.gpus_at_once:
         text = ngettext(
             "In %(tenant)s you may hold %(limit)d GPU at once, and this asks for %(asked)d: ask for"
@@ -100,8 +97,8 @@ def above(membership: Membership, gpus_at_once: int | None) -> list[Job]:
     """
     if gpus_at_once is None:
         return []
-    size = Sum(F("groups__max_member") * devices_per_member("groups__"))
-    theirs = _theirs(membership).displaceable().annotate(devices=size).select_related("cluster")
+    displaceable = _theirs(membership).displaceable().select_related("cluster")
+    theirs = displaceable.annotate(devices=most_devices())
     left: dict[int, int] = {}
     found = []
     for job in theirs.order_by(F("started_at").asc(nulls_last=True), "pk"):

@@ -39,6 +39,12 @@ class GroupRequest:
     def most(self) -> int:
         return self.members if self.max_member is None else self.max_member
 
+    @property
+    def devices_per_member(self) -> int:
+        """As `JobGroup.devices_per_member`, of the group that is made of it."""
+        part = min(self.gpu_milli, 1)
+        return self.gpus_per_member + self.slices_per_member + self.shares_per_member + part
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class After:

@@ -4,8 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from django.db.models import Q
-
 from scheduling.engine.ledger import WHOLE_MILLI
 from scheduling.models import PlacementGpu
 from scheduling.services.devices import DeviceGone
@@ -26,7 +24,7 @@ def take_seats(rows: Sequence[PlacementGpu]) -> None:
     locked = Gpu.objects.select_for_update().filter(pk__in=wanted).order_by("pk")
     held: dict[int, list[PlacementGpu]] = defaultdict(list)
     gpus = {gpu.pk: gpu for gpu in locked}
-    for row in PlacementGpu.objects.filter(Q(gpu__in=wanted), released_at=None):
+    for row in PlacementGpu.objects.filter(gpu__in=wanted, released_at=None):
         held[row.gpu_id].append(row)
     for row in parts:
         taken = {own.share for own in held[row.gpu_id]}

@@ -9,11 +9,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import F, Q, QuerySet
 
 from scheduling.engine.jobs import Dependency, ParentState
 from scheduling.engine.snapshot import Snapshot
-from scheduling.models import Job, devices_per_member
+from scheduling.models import Job, most_devices
 from scheduling.states import HOLDING, JobState
 
 OWN_CAP: Final = "own_cap"
@@ -49,9 +49,10 @@ def read_own(jobs: QuerySet[Any], at: datetime | None = None) -> list[OwnJob]:
         tenant__memberships__gpus_at_once__isnull=False,
     )
     most = F("tenant__memberships__gpus_at_once")
-    size = Sum(F("groups__max_member") * devices_per_member("groups__"))
     late = Q(not_before__gt=at) | Q(start_again_at__gt=at) | ~Q(foreign_gates=[])
-    rows = capped.annotate(most=most, devices=size, is_late=late if at else Q(pk__isnull=True))
+    rows = capped.annotate(
+        most=most, devices=most_devices(), is_late=late if at else Q(pk__isnull=True)
+    )
     return [
         OwnJob(*row)
         for row in rows.in_queue_order().values_list(

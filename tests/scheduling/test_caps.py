@@ -75,6 +75,16 @@ def test_a_gang_counts_as_large_as_it_may_grow(world, own):
         world.submit(groups=(grows,))
 
 
+def test_parts_of_gpus_count_one_each_as_they_do_while_they_run(world, own):
+    cap(own, gpus_at_once=1)
+    parts = GroupRequest(members=2, gpus_per_member=0, gpu_milli=500, gpu_mib=1024)
+
+    with pytest.raises(Refused) as refusal:
+        world.submit(groups=(parts,))
+
+    assert refusal.value.numbers == {"limit": 1, "asked": 2}
+
+
 @pytest.mark.parametrize("seconds", [None, 2 * HOUR + 1])
 def test_a_run_longer_than_the_cap_is_refused(world, own, seconds):
     cap(own, job_hours=2)

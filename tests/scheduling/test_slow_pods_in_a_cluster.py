@@ -18,7 +18,7 @@ MEMBERS = 50
 
 @pytest.fixture
 def stage(tmp_path, sent, monkeypatch):
-    monkeypatch.setattr(binding, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(binding, "PAUSE_SECONDS", 0.0)
     with a_stage("1xH100-SXM:8", folder=tmp_path, sent=sent) as stage:
         yield stage
 
@@ -66,7 +66,7 @@ def test_the_gates_are_opened_when_the_last_pod_has_come(stage, job):
 
 
 def test_no_gate_is_opened_while_a_pod_does_not_come(stage, job, monkeypatch):
-    monkeypatch.setattr(binding, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(binding, "PATIENCE_SECONDS", 0.0)
 
     assert not binding.bind(job.pk, 1, Arriving(stage.gateway, most=MEMBERS - 1), at=stage.now)
     assert open_gates(stage, job) == 0

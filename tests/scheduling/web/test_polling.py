@@ -129,6 +129,11 @@ def taint(scene, running):
     scene.nodes[0].save()
 
 
+def mix(scene, running):
+    scene.nodes[0].back_ends = ["hami", "volcano"]
+    scene.nodes[0].save()
+
+
 def add_node(scene, running):
     NodeFactory(cluster=scene.cluster)
 
@@ -157,7 +162,7 @@ def rename_tenant(scene, running):
 
 
 @pytest.mark.parametrize(
-    "change", [cordon, taint, add_node, add_gpu, spoil_gpu, stop_job, free_gpu, rename_tenant]
+    "change", [cordon, taint, mix, add_node, add_gpu, spoil_gpu, stop_job, free_gpu, rename_tenant]
 )
 @pytest.mark.parametrize("most_gpus", [40, 2_000], ids=["by node", "by GPU"])
 def test_whatever_changes_in_a_map_is_seen(as_omar, scene, running, monkeypatch, change, most_gpus):
